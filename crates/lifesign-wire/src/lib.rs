@@ -1,0 +1,2 @@
+//! Bytes to frames to events of the model providers' streaming dialects.
+#![forbid(unsafe_code)]
