@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod bound;
+mod bounds;
 mod failure;
 mod phase;
 mod progress;
@@ -15,6 +16,7 @@ mod setting;
 mod sign;
 
 pub use bound::BoundName;
+pub use bounds::{Bounds, Notices, Rate};
 pub use failure::FailureCode;
 pub use phase::{Phase, Stage};
 pub use progress::{Clock, Finding, HeartbeatOrigin, Progress};
