@@ -9,6 +9,7 @@
 
 mod bound;
 mod bounds;
+pub mod duration;
 mod failure;
 mod phase;
 mod progress;
