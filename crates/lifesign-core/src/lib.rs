@@ -7,6 +7,7 @@
 //! verdict at the same instant under tokio, in a test, and over a recording a year later.
 #![forbid(unsafe_code)]
 
+mod ages;
 mod bound;
 mod bounds;
 pub mod duration;
@@ -15,7 +16,9 @@ mod phase;
 mod progress;
 mod setting;
 mod sign;
+mod watch;
 
+pub use ages::Ages;
 pub use bound::BoundName;
 pub use bounds::{Bounds, Notices, Rate};
 pub use failure::FailureCode;
@@ -23,3 +26,7 @@ pub use phase::{Phase, Stage};
 pub use progress::{Clock, Finding, HeartbeatOrigin, Progress};
 pub use setting::{Limit, Origin, Setting};
 pub use sign::{Block, BlockKind, Sign};
+pub use watch::{
+    CallShape, Cut, Heartbeats, Join, JoinBlock, LastHeartbeat, Notice, Readings, Row, Tally,
+    Verdict, Watch, WireDefaults, rows,
+};

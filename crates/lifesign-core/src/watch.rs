@@ -1,0 +1,732 @@
+//! Judges one attempt by what crosses the wire.
+//!
+//! Progress only stores when it came; nothing is armed. Every bound is a [`Row`] of a table, and its
+//! deadline is worked out from the stored times when somebody asks. A busy stream therefore costs no
+//! timer work, and what a bound means stands in one place, `Watch::due`.
+//!
+//! Two times are kept apart. *Call time* is what the driver hands in. *Upstream time* leaves out the
+//! consumer's pauses, which are not the upstream's silence; every bound but `wall_clock` runs on it.
+
+mod pulse;
+mod reminder;
+mod rows;
+mod tally;
+mod verdict;
+
+use std::time::Duration;
+
+use pulse::Pulse;
+use reminder::Reminder;
+
+use crate::{
+    Ages, Block, BlockKind, BoundName, Bounds, Clock, Finding, HeartbeatOrigin, Origin, Phase,
+    Progress, Sign, Stage,
+};
+
+pub use rows::{CallShape, Join, JoinBlock, Row, WireDefaults, rows};
+pub use tally::{Heartbeats, Tally};
+pub use verdict::{Cut, LastHeartbeat, Notice, Readings, Verdict};
+
+/// Judges one attempt by what crosses the wire.
+///
+/// A watch does no I/O and reads no clock; every time is a [`Duration`] since the call began. A time
+/// that goes backwards is taken as the latest one seen. `handle_*` methods tell it what happened.
+/// Sleep until [`poll_deadline`](Self::poll_deadline), then call [`handle_time`](Self::handle_time)
+/// and do what it says.
+///
+/// # Example
+///
+/// This example shows a stream that starts and then goes silent.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use lifesign_core::{
+///     Bounds, CallShape, FailureCode, Progress, Sign, Verdict, Watch, WireDefaults,
+/// };
+///
+/// let wire = WireDefaults {
+///     name: "openai-chat",
+///     raw_silence: Duration::from_secs(240),
+///     shows_work: false,
+///     between_events: true,
+/// };
+/// let shape = CallShape { streamed: true, max_tokens: None, wire };
+/// let mut watch = Watch::new(&Bounds::default(), &shape, Duration::ZERO, Duration::ZERO);
+/// watch.handle_sending(Duration::ZERO);
+/// watch.handle_sent(Duration::ZERO);
+/// watch.handle_headers(Duration::from_secs(1));
+/// watch.handle_bytes(64, Duration::from_secs(2));
+/// watch.handle_frame(Sign::of(Progress::Output), Duration::from_secs(2));
+///
+/// let mut due = Duration::ZERO;
+/// let cut = loop {
+///     due = watch.poll_deadline().unwrap_or(due);
+///     if let Verdict::Cut(cut) = watch.handle_time(due) {
+///         break cut;
+///     }
+/// };
+///
+/// assert_eq!(cut.bound.name(), "between_events");
+/// assert_eq!(cut.code(), FailureCode::RawSilent);
+/// assert_eq!(due, Duration::from_secs(152));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Watch {
+    bounds: Bounds,
+    shape: CallShape,
+    rows: Vec<Row>,
+    phase: Phase,
+    stage: Option<Stage>,
+    /// The latest call time seen.
+    latest: Duration,
+    /// Since when, in call time, the consumer has paused.
+    paused_since: Option<Duration>,
+    /// Finished pauses.
+    paused: Duration,
+    lifetime_spent: Duration,
+
+    // From here on all times are upstream time.
+    connecting: Option<Duration>,
+    sending: Option<Duration>,
+    sent: Option<Duration>,
+    /// When something of at least each class last came.
+    seen: [Option<Duration>; 5],
+    /// When headers came or request bytes were accepted: life, but no finding.
+    moved: Option<Duration>,
+    longest_gap: [Duration; 4],
+    /// Whether the latest content is reasoning.
+    reasons: bool,
+    open: Option<Open>,
+    /// When a thinking block last opened before the first content.
+    thinking: Option<Duration>,
+    heartbeat: Option<(HeartbeatOrigin, Duration)>,
+    pulse: Pulse,
+    report: Option<Report>,
+    reminder: Reminder,
+    look: Option<Look>,
+    /// When the machine last woke from a sleep that outlasted a bound.
+    woke: Option<Duration>,
+    /// Whether a sleep was excused since the last byte.
+    excused: bool,
+    tally: Tally,
+}
+
+impl Watch {
+    /// Returns a watch over an attempt that began at `began`.
+    ///
+    /// `lifetime_spent` is what earlier attempts of the call spent waiting for the upstream.
+    pub fn new(
+        bounds: &Bounds,
+        shape: &CallShape,
+        began: Duration,
+        lifetime_spent: Duration,
+    ) -> Self {
+        Self {
+            bounds: bounds.clone(),
+            shape: *shape,
+            rows: rows(bounds, shape),
+            phase: Phase::Queued,
+            stage: None,
+            latest: began,
+            paused_since: None,
+            paused: Duration::ZERO,
+            lifetime_spent,
+            connecting: None,
+            sending: None,
+            sent: None,
+            seen: [None; 5],
+            moved: None,
+            longest_gap: [Duration::ZERO; 4],
+            reasons: false,
+            open: None,
+            thinking: None,
+            heartbeat: None,
+            pulse: Pulse::default(),
+            report: None,
+            reminder: Reminder::new(bounds.notice_after.value),
+            look: None,
+            woke: None,
+            excused: false,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Records that a stage of connecting began; the first one starts `connect`.
+    pub fn handle_connecting(&mut self, stage: Stage, at: Duration) {
+        let now = self.advance(at);
+        if self.phase > Phase::Connecting {
+            return;
+        }
+        self.phase = Phase::Connecting;
+        self.stage = Some(stage);
+        self.connecting.get_or_insert(now);
+    }
+
+    /// Records the first request byte, from which every clock counts.
+    pub fn handle_sending(&mut self, at: Duration) {
+        let now = self.advance(at);
+        self.reach(Phase::Sending, now);
+    }
+
+    /// Records that the socket accepted request bytes.
+    pub fn handle_write(&mut self, at: Duration) {
+        let now = self.advance(at);
+        if self.phase < Phase::Ended {
+            self.reach(Phase::Sending, now);
+            self.renew_raw(now);
+        }
+    }
+
+    /// Records the last request byte.
+    pub fn handle_sent(&mut self, at: Duration) {
+        let now = self.advance(at);
+        if self.phase < Phase::WaitingForHeaders {
+            self.reach(Phase::WaitingForHeaders, now);
+            self.renew_raw(now);
+        }
+    }
+
+    /// Records the response headers. They are life, but no finding.
+    pub fn handle_headers(&mut self, at: Duration) {
+        let now = self.advance(at);
+        if self.phase < Phase::Ended {
+            self.reach(Phase::BeforeContent, now);
+            self.renew_raw(now);
+            self.excused = false;
+        }
+    }
+
+    /// Records `len` body bytes as they came, before any decoding.
+    pub fn handle_bytes(&mut self, len: usize, at: Duration) {
+        let now = self.advance(at);
+        if len == 0 || self.phase == Phase::Ended {
+            return;
+        }
+        if self.phase < Phase::BeforeContent {
+            self.reach(Phase::BeforeContent, now);
+        }
+        self.tally.first_byte.get_or_insert(self.latest);
+        self.tally.bytes += len as u64;
+        self.renew(Progress::Byte, now);
+    }
+
+    /// Records what one whole frame proves.
+    ///
+    /// This is called for every frame of a stream. It stores times and counts, allocates nothing
+    /// (all that it touches is `Copy`) and works out no deadline.
+    #[inline]
+    pub fn handle_frame(&mut self, sign: Sign, at: Duration) {
+        let now = self.advance(at);
+        if self.phase == Phase::Ended {
+            return;
+        }
+        if self.phase < Phase::BeforeContent {
+            self.reach(Phase::BeforeContent, now);
+        }
+        self.tally.frames += 1;
+        self.renew(sign.progress, now);
+        if sign.progress >= Progress::Lifecycle {
+            self.pulse = Pulse::default();
+            self.report = None;
+        } else {
+            self.handle_beat(&sign, now);
+        }
+        if let Some(block) = sign.block {
+            self.handle_block(block, sign.progress, now);
+        }
+        if sign.progress >= Progress::Reasoning {
+            self.reasons = sign.progress == Progress::Reasoning;
+            if self.phase < Phase::AfterContent {
+                self.reach(Phase::AfterContent, now);
+            }
+        }
+    }
+
+    /// Records that a whole JSON body answers the request for a stream.
+    ///
+    /// From here on the attempt has the bounds of an answer that is not streamed.
+    pub fn handle_whole_body(&mut self, at: Duration) {
+        self.advance(at);
+        self.shape.streamed = false;
+        self.rows = rows(&self.bounds, &self.shape);
+    }
+
+    /// Records that the consumer stopped asking. Until it resumes only `wall_clock` runs.
+    pub fn handle_pause(&mut self, at: Duration) {
+        self.advance(at);
+        if self.phase < Phase::Ended {
+            self.paused_since.get_or_insert(self.latest);
+        }
+    }
+
+    /// Records that the consumer asks again.
+    pub fn handle_resume(&mut self, at: Duration) {
+        self.advance(at);
+        self.paused = self.paused();
+        self.paused_since = None;
+    }
+
+    /// Records the end of the attempt, however it came. Nothing counts after it.
+    pub fn handle_ended(&mut self, at: Duration) {
+        self.handle_resume(at);
+        if self.phase < Phase::Ended {
+            self.tally = self.tally();
+            self.tally.ended = Some(self.latest);
+            self.phase = Phase::Ended;
+        }
+    }
+
+    /// Returns when to call [`handle_time`](Self::handle_time) next, or `None` if nothing is armed.
+    pub fn poll_deadline(&self) -> Option<Duration> {
+        let bound = self.first_due().map(|(_, due)| match self.look {
+            Some(look) if due <= look.at => look.until.max(due),
+            _ => due,
+        });
+        match (bound, self.notice_due()) {
+            (Some(bound), Some(notice)) => Some(bound.min(notice)),
+            (bound, notice) => bound.or(notice),
+        }
+    }
+
+    /// Returns what to do at `now`.
+    ///
+    /// Calling it early or again is harmless.
+    pub fn handle_time(&mut self, now: Duration) -> Verdict {
+        self.advance(now);
+        let now = self.latest;
+        match self.first_due() {
+            Some((row, due)) if due <= now => {
+                let row = row.clone();
+                self.judge(&row, due, now)
+            }
+            _ => self.give_notice(),
+        }
+    }
+
+    /// Returns where the attempt stands at `now`.
+    pub fn readings(&self, now: Duration) -> Readings {
+        let call_time = now.max(self.latest);
+        let now = self.upstream_time(match self.tally.ended {
+            Some(ended) => ended,
+            None => call_time,
+        });
+        Readings {
+            phase: self.phase,
+            stage: self.connecting_stage(),
+            ages: self.ages(now),
+            next: self.first_due().map(|(row, due)| (row.name, due)),
+            heartbeat: self.last_heartbeat(now),
+            paused: self.paused_at(call_time),
+        }
+    }
+
+    /// Returns what the attempt amounts to so far.
+    pub fn tally(&self) -> Tally {
+        if self.phase == Phase::Ended {
+            return self.tally;
+        }
+        let now = self.upstream_time(self.latest);
+        Tally {
+            longest_gap: Ages::of(|clock| self.longest_gap(clock, now)),
+            paused: self.paused(),
+            ..self.tally
+        }
+    }
+
+    /// Returns every bound as it stands, in order of precedence.
+    ///
+    /// A limit learned from the rhythm of heartbeats is not in here; a [`Cut`] names it.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+}
+
+/// What came.
+impl Watch {
+    /// Takes in a call time and returns the upstream time.
+    fn advance(&mut self, at: Duration) -> Duration {
+        self.latest = self.latest.max(at);
+        self.upstream_time(self.latest)
+    }
+
+    /// Moves on to `phase` if the attempt is not there yet, by way of the phases in between.
+    #[cold]
+    fn reach(&mut self, phase: Phase, now: Duration) {
+        if self.phase >= phase {
+            return;
+        }
+        if phase >= Phase::Sending && self.sending.is_none() {
+            self.connecting.get_or_insert(now);
+            self.sending = Some(now);
+            self.tally.sending = Some(self.latest);
+        }
+        if phase >= Phase::WaitingForHeaders && self.sent.is_none() {
+            self.sent = Some(now);
+            self.tally.sent = Some(self.latest);
+        }
+        if phase >= Phase::BeforeContent && self.tally.headers.is_none() {
+            self.tally.headers = Some(self.latest);
+        }
+        if phase >= Phase::AfterContent {
+            self.tally.first_content = Some(self.latest);
+        }
+        self.phase = phase;
+    }
+
+    fn renew(&mut self, progress: Progress, now: Duration) {
+        self.excused = false;
+        for clock in Clock::ALL {
+            if progress < clock.least() {
+                break;
+            }
+            let index = clock as usize;
+            self.longest_gap[index] = self.longest_gap(clock, now);
+        }
+        for seen in self.seen.iter_mut().take(progress as usize + 1) {
+            *seen = Some(now);
+        }
+    }
+
+    fn renew_raw(&mut self, now: Duration) {
+        self.longest_gap[Clock::Raw as usize] = self.longest_gap(Clock::Raw, now);
+        self.moved = Some(now);
+    }
+
+    fn handle_beat(&mut self, sign: &Sign, now: Duration) {
+        if sign.progress < Progress::Heartbeat {
+            return;
+        }
+        let origin = sign.origin.unwrap_or(HeartbeatOrigin::Provider);
+        self.tally.heartbeats.count(origin);
+        self.heartbeat = Some((origin, now));
+        self.pulse.beat(now);
+        if let Some(silent) = sign.upstream_silent {
+            self.report = Some(Report { at: now, silent });
+        }
+    }
+
+    fn handle_block(&mut self, block: Block, progress: Progress, now: Duration) {
+        match block {
+            Block::Opens(kind) => {
+                // A tool's name says nothing of its arguments; a thinking block that opens with
+                // something in it has brought something.
+                let empty = kind != BlockKind::Thinking || progress < Progress::Reasoning;
+                self.open = Some(Open {
+                    since: now,
+                    empty: empty && kind.is_dark(),
+                });
+                if kind == BlockKind::Thinking && self.phase < Phase::AfterContent {
+                    self.thinking = Some(now);
+                }
+            }
+            Block::Fills => {
+                if let Some(open) = &mut self.open {
+                    open.empty = false;
+                }
+            }
+            Block::Closes => self.open = None,
+        }
+    }
+}
+
+/// When bounds run out.
+impl Watch {
+    /// Returns the bound that runs out first, and when, in call time.
+    fn first_due(&self) -> Option<(&Row, Duration)> {
+        let mut first: Option<(&Row, Duration)> = None;
+        for row in &self.rows {
+            if let Some(due) = self.due(row)
+                && first.is_none_or(|(_, earliest)| due < earliest)
+            {
+                first = Some((row, due));
+            }
+        }
+        first
+    }
+
+    /// Returns when `row` runs out, in call time, or `None` while it does not run.
+    fn due(&self, row: &Row) -> Option<Duration> {
+        let limit = self.limit(row)?;
+        if row.name == BoundName::WallClock {
+            return (self.phase < Phase::Ended).then_some(limit);
+        }
+        if self.paused_since.is_some() {
+            return None;
+        }
+        let start = self.start(row.name)?;
+        let mut due = match row.name {
+            BoundName::Lifetime => start.checked_add(limit.saturating_sub(self.lifetime_spent)),
+            BoundName::UpstreamQuiet => {
+                start.checked_add(limit.saturating_sub(self.report?.silent))
+            }
+            _ => start.checked_add(limit),
+        }?;
+        if let Some(join) = row.join
+            && let Some(opened) = self.joined(join.block)
+        {
+            due = due.max(opened.checked_add(join.allowance?)?);
+        }
+        if let Some(woke) = self.woke
+            && is_excusable(row.name)
+        {
+            due = due.max(woke.checked_add(limit.min(RESTART))?);
+        }
+        due.checked_add(self.paused)
+    }
+
+    /// Returns the instant from which `name` counts, or `None` while it does not run.
+    fn start(&self, name: BoundName) -> Option<Duration> {
+        let (phase, phases) = (self.phase, Phase::Sending..Phase::Ended);
+        match name {
+            BoundName::WallClock => Some(Duration::ZERO),
+            BoundName::Lifetime if phase < Phase::Ended => self.connecting,
+            // Before all is sent nothing else may bound a request that nobody takes.
+            BoundName::WholeCall if phases.contains(&phase) => self.sent.or(self.sending),
+            BoundName::Connect if phase == Phase::Connecting => self.connecting,
+            BoundName::Headers if phase == Phase::WaitingForHeaders => self.sent,
+            BoundName::BeforeContent
+                if matches!(phase, Phase::WaitingForHeaders | Phase::BeforeContent) =>
+            {
+                self.sent
+            }
+            BoundName::BetweenEvents if phase == Phase::AfterContent => self.renewed(Clock::Event),
+            BoundName::ReasoningOnly if phase == Phase::AfterContent && self.reasons => {
+                self.renewed(Clock::Output)
+            }
+            BoundName::UpstreamQuiet if phase < Phase::Ended => self.report.map(|report| report.at),
+            BoundName::Flat if phases.contains(&phase) => self.renewed(Clock::Event),
+            BoundName::RawSilence if phases.contains(&phase) => self.renewed(Clock::Raw),
+            _ => None,
+        }
+    }
+
+    /// Returns the limit in force, learned or not.
+    fn limit(&self, row: &Row) -> Option<Duration> {
+        let limit = row.in_force()?;
+        Some(self.learned(row).unwrap_or(limit))
+    }
+
+    fn learned(&self, row: &Row) -> Option<Duration> {
+        let learns = row.name == BoundName::RawSilence && row.origin == Origin::Default;
+        if learns { self.pulse.learned() } else { None }
+    }
+
+    /// Returns when the block opened that moves a bound now, if there is one.
+    fn joined(&self, block: JoinBlock) -> Option<Duration> {
+        match block {
+            JoinBlock::EmptyDark => self.open.filter(|open| open.empty).map(|open| open.since),
+            JoinBlock::Thinking => self.thinking,
+        }
+    }
+
+    /// Returns when `clock` was last set back to zero: at the first request byte if never.
+    fn renewed(&self, clock: Clock) -> Option<Duration> {
+        let seen = self.seen[clock.least() as usize];
+        match clock {
+            Clock::Raw => seen.max(self.moved).or(self.sending),
+            Clock::Event | Clock::Content | Clock::Output => seen.or(self.sending),
+        }
+    }
+
+    /// Returns when the next notice is due, in call time.
+    fn notice_due(&self) -> Option<Duration> {
+        self.reminder
+            .due(self.quiet_since()?)?
+            .checked_add(self.paused)
+    }
+
+    fn quiet_since(&self) -> Option<Duration> {
+        let runs = self.phase < Phase::Ended && self.paused_since.is_none();
+        if runs {
+            self.renewed(Clock::Content)
+        } else {
+            None
+        }
+    }
+}
+
+/// What is said of it.
+impl Watch {
+    /// Judges a bound that ran out at `due`.
+    ///
+    /// The verdict waits until the socket was read at a time when the bound had run out already.
+    fn judge(&mut self, row: &Row, due: Duration, now: Duration) -> Verdict {
+        let looked = self.look.filter(|look| due <= look.at);
+        let late = now.saturating_sub(looked.map_or(due, |look| look.until));
+        if late > SLEPT && is_excusable(row.name) && !self.excused {
+            self.excused = true;
+            self.woke = Some(self.upstream_time(now));
+            self.look = None;
+            return Verdict::Wait;
+        }
+        match looked {
+            Some(look) if look.until <= now => self.cut(row, due, now),
+            Some(look) => Verdict::Look { until: look.until },
+            None => {
+                let until = if late > OVERSLEPT {
+                    now.saturating_add(OVERSLEPT)
+                } else {
+                    now
+                };
+                self.look = Some(Look { at: now, until });
+                Verdict::Look { until }
+            }
+        }
+    }
+
+    fn cut(&mut self, row: &Row, due: Duration, now: Duration) -> Verdict {
+        let learned = self.learned(row);
+        self.tally.late = now.saturating_sub(due);
+        Verdict::Cut(Cut {
+            bound: row.name,
+            limit: self.limit(row).unwrap_or_default(),
+            origin: if learned.is_some() {
+                Origin::Learned
+            } else {
+                row.origin.clone()
+            },
+            phase: self.phase,
+            stage: self.connecting_stage(),
+            ages: self.ages(self.upstream_time(now)),
+            finding: self.finding(row.name),
+            late: self.tally.late,
+        })
+    }
+
+    fn give_notice(&mut self) -> Verdict {
+        let now = self.upstream_time(self.latest);
+        let given = match self.quiet_since() {
+            Some(since) => self.reminder.give(since, now),
+            None => None,
+        };
+        let Some(number) = given else {
+            return Verdict::Wait;
+        };
+        self.tally.notices += 1;
+        Verdict::Notice(Notice {
+            number,
+            phase: self.phase,
+            ages: self.ages(now),
+            heartbeat: self.last_heartbeat(now),
+        })
+    }
+
+    /// Returns the best that came while `name` ran.
+    fn finding(&self, name: BoundName) -> Finding {
+        match name {
+            BoundName::BetweenEvents | BoundName::Flat => self.since_renewed(Clock::Event),
+            BoundName::RawSilence => self.since_renewed(Clock::Raw),
+            BoundName::ReasoningOnly => self.since_renewed(Clock::Output),
+            // The report itself came in a heartbeat, and any event would have ended the bound.
+            BoundName::UpstreamQuiet => Finding::Heartbeats,
+            // These end at the first response byte or start with the request: all counts.
+            BoundName::WallClock
+            | BoundName::Lifetime
+            | BoundName::WholeCall
+            | BoundName::Connect
+            | BoundName::Headers
+            | BoundName::BeforeContent => self.best(|_| true),
+        }
+    }
+
+    fn since_renewed(&self, clock: Clock) -> Finding {
+        match self.seen[clock.least() as usize] {
+            // What renewed the clock came before the window.
+            Some(renewed) => self.best(|seen| seen > renewed),
+            None => self.best(|_| true),
+        }
+    }
+
+    fn best(&self, counts: impl Fn(Duration) -> bool) -> Finding {
+        CLASSES
+            .into_iter()
+            .rev()
+            .find(|progress| self.seen[*progress as usize].is_some_and(&counts))
+            .map_or(Finding::Nothing, Finding::from)
+    }
+
+    fn ages(&self, now: Duration) -> Ages {
+        Ages::of(|clock| self.age(clock, now))
+    }
+
+    fn age(&self, clock: Clock, now: Duration) -> Duration {
+        let renewed = self.renewed(clock).unwrap_or(now);
+        now.saturating_sub(renewed)
+    }
+
+    fn longest_gap(&self, clock: Clock, now: Duration) -> Duration {
+        self.longest_gap[clock as usize].max(self.age(clock, now))
+    }
+
+    fn last_heartbeat(&self, now: Duration) -> Option<LastHeartbeat> {
+        let (origin, at) = self.heartbeat?;
+        Some(LastHeartbeat {
+            origin,
+            age: now.saturating_sub(at),
+        })
+    }
+
+    fn connecting_stage(&self) -> Option<Stage> {
+        self.stage.filter(|_| self.phase == Phase::Connecting)
+    }
+
+    /// Returns the upstream time at the call time `at`.
+    fn upstream_time(&self, at: Duration) -> Duration {
+        self.paused_since
+            .map_or(at, |since| since.min(at))
+            .saturating_sub(self.paused)
+    }
+
+    fn paused(&self) -> Duration {
+        self.paused_at(self.latest)
+    }
+
+    fn paused_at(&self, at: Duration) -> Duration {
+        let open = self
+            .paused_since
+            .map_or(Duration::ZERO, |since| at.saturating_sub(since));
+        self.paused.saturating_add(open)
+    }
+}
+
+/// Returns whether a sleep of the machine excuses the bound.
+const fn is_excusable(name: BoundName) -> bool {
+    !matches!(name, BoundName::WallClock | BoundName::Lifetime)
+}
+
+/// An open block.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    since: Duration,
+    /// Whether it fills in the dark and has brought nothing but empty deltas.
+    empty: bool,
+}
+
+/// What a gateway above said of its upstream.
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    at: Duration,
+    silent: Duration,
+}
+
+/// A look at the socket, in call time.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    at: Duration,
+    until: Duration,
+}
+
+const CLASSES: [Progress; 5] = [
+    Progress::Byte,
+    Progress::Heartbeat,
+    Progress::Lifecycle,
+    Progress::Reasoning,
+    Progress::Output,
+];
+/// A wake-up later than this is late, and so long is the probe that follows.
+const OVERSLEPT: Duration = Duration::from_millis(50);
+/// A wake-up later than this means that the machine slept.
+const SLEPT: Duration = Duration::from_secs(5);
+/// The longest that a bound runs anew after a sleep.
+const RESTART: Duration = Duration::from_secs(30);
