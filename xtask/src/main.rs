@@ -1,36 +1,56 @@
-//! The project's own chores: `cargo xtask test`.
+//! The project's own chores: `cargo xtask test`, `bench`, `fuzz`, `mutants`, `llama`.
+//!
+//! Everything that a person or a machine runs on this repository goes through here, so that both run
+//! the same commands. It depends on next to nothing, since it is compiled before anything else.
 
-use std::process::Command;
+mod bench;
+mod fuzz;
+mod llama;
+mod mutants;
+mod step;
+mod test;
+mod tool;
+mod workspace;
 
-use anyhow::{Context, Result, bail};
+use std::process::ExitCode;
 
-fn main() -> Result<()> {
-    match std::env::args().nth(1).as_deref() {
-        Some("test") => test(),
-        other => bail!("unknown chore {other:?}; there is: test"),
+use anyhow::{Result, bail};
+
+use crate::step::say;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
     }
-}
-
-fn test() -> Result<()> {
-    run(&["fmt", "--all", "--check"])?;
-    run(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ])?;
-    run(&["test", "--workspace"])
 }
 
 fn run(arguments: &[&str]) -> Result<()> {
-    let status = Command::new(env!("CARGO"))
-        .args(arguments)
-        .status()
-        .with_context(|| format!("cannot start cargo {arguments:?}"))?;
-    if !status.success() {
-        bail!("cargo {} failed: {status}", arguments.join(" "));
+    match arguments {
+        ["bench", filter @ ..] => bench::run(filter),
+        ["fuzz"] => fuzz::run("30"),
+        ["fuzz", seconds] => fuzz::run(seconds),
+        ["llama"] => llama::print_variables(),
+        ["mutants", extra @ ..] => mutants::run(extra),
+        ["test", filter @ ..] => test::run(filter),
+        [] | ["help" | "--help" | "-h"] => {
+            say(USAGE);
+            Ok(())
+        }
+        [other, ..] => bail!("`{other}` is no chore, or has too many arguments\n\n{USAGE}"),
     }
-    Ok(())
 }
+
+const USAGE: &str = "\
+usage: cargo xtask CHORE
+
+  test [FILTER]...    everything that has to hold before a change goes in; a filter narrows the tests
+  bench [FILTER]...   the benchmarks with short settings, and their figures as a table
+  fuzz [SECONDS]      each fuzz target for so long, 30 s by default (nightly Rust and cargo-fuzz)
+  mutants [ARG]...    mutation tests of the watch and the retry schedule (cargo-mutants)
+  llama               sets up the llama.cpp test server and prints the variables that the tests read";

@@ -1,0 +1,74 @@
+//! Everything that has to hold before a change goes in, in order of cost.
+
+use anyhow::Result;
+
+use crate::llama;
+use crate::step::{Steps, say, succeed};
+use crate::tool::{cargo, has_subcommand};
+
+pub(crate) fn run(filter: &[&str]) -> Result<()> {
+    let mut steps = Steps::new();
+    let llama = steps.run("llama", llama::set_up)?;
+    steps.run("format", || {
+        succeed(&mut cargo(&["fmt", "--all", "--check"]))
+    })?;
+    steps.run("lint", || {
+        let everything = ["clippy", "--workspace", "--all-targets", "--all-features"];
+        succeed(cargo(&everything).args(["--", "--deny", "warnings"]))
+    })?;
+    steps.run("tests", || {
+        let mut tests = if has_subcommand("nextest") {
+            cargo(&[
+                "nextest",
+                "run",
+                "--workspace",
+                "--all-features",
+                "--no-tests",
+                "warn",
+            ])
+        } else {
+            say("    cargo-nextest is not installed; `cargo test` runs them as well, only slower");
+            cargo(&[
+                "test",
+                "--workspace",
+                "--all-features",
+                "--lib",
+                "--bins",
+                "--tests",
+                "--examples",
+            ])
+        };
+        // Here a test that cannot reach the server fails instead of skipping itself.
+        tests
+            .args(filter)
+            .envs(llama.variables())
+            .env("LIFESIGN_REQUIRE_LLAMA", "1");
+        succeed(&mut tests)
+    })?;
+    steps.run("doctests", || {
+        succeed(cargo(&["test", "--workspace", "--all-features", "--doc"]).args(filter))
+    })?;
+    steps.run("docs", || {
+        let mut docs = cargo(&["doc", "--workspace", "--all-features", "--no-deps"]);
+        succeed(docs.env("RUSTDOCFLAGS", "--deny warnings"))
+    })?;
+    if has_subcommand("deny") {
+        steps.run("dependencies", || {
+            succeed(&mut cargo(&[
+                "deny",
+                "--all-features",
+                "check",
+                "bans",
+                "licenses",
+                "sources",
+            ]))
+        })?;
+    } else {
+        steps.skip(
+            "dependencies",
+            "cargo-deny is not installed: cargo install --locked cargo-deny",
+        );
+    }
+    steps.finish();
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! Other programs: cargo, its subcommands, and whether they are there.
+
+use std::process::{Command, Stdio};
+
+use crate::workspace;
+
+/// Returns a cargo command to run in the workspace, by the cargo that runs us.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments).current_dir(workspace::root());
+    command
+}
+
+/// Returns whether the cargo subcommand `name` is installed.
+pub(crate) fn has_subcommand(name: &str) -> bool {
+    answers(&mut cargo(&[name, "--version"]))
+}
+
+/// Returns whether `command` can be started and succeeds, without showing what it prints.
+pub(crate) fn answers(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
