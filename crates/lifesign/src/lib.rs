@@ -1,1 +1,4 @@
 //! lifesign
+
+pub mod clock;
+pub mod transport;

@@ -1,0 +1,247 @@
+//! The way to an upstream and back, with everything seen and nothing decided.
+//!
+//! A transport has no limits of time and makes no second try: an attempt polls it, judges by its
+//! own bounds, and drops it when one has run out. Dropping anything here closes its socket (or
+//! resets its HTTP/2 stream) at once.
+
+mod connect;
+mod drain;
+mod endpoint;
+mod error;
+mod http1;
+mod meter;
+mod outgoing;
+mod pool;
+mod progress;
+mod proxy;
+mod tls;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, response};
+use lifesign_core::Stage;
+
+pub use self::endpoint::{Endpoint, EndpointError};
+pub use self::error::{Cause, ConnectError, ConnectErrorKind, TransportError, TransportErrorKind};
+pub use self::progress::ConnectProgress;
+pub use self::proxy::ProxyEnv;
+pub use self::tls::RootsError;
+
+use self::connect::Connector;
+use self::drain::Drain;
+use self::http1::{Http1, Http1Exchange, Way};
+use self::pool::Pool;
+use self::proxy::Proxies;
+use self::tls::Tls;
+
+/// What a transport is made from.
+#[derive(Clone, Debug)]
+pub struct TransportConfig {
+    /// PEM files with certificates to trust besides the system's.
+    pub extra_roots: Vec<Vec<u8>>,
+    /// The proxies to use.
+    pub proxy: ProxyEnv,
+    /// The most idle connections kept for one endpoint; 32 unless said otherwise.
+    pub pool_idle: usize,
+    /// The longest that a connection is kept idle; 90 s unless said otherwise.
+    pub pool_idle_for: Duration,
+}
+
+impl Default for TransportConfig {
+    /// The defaults, with the proxies of this process's environment.
+    fn default() -> Self {
+        Self {
+            extra_roots: Vec::new(),
+            proxy: ProxyEnv::from_env(),
+            pool_idle: 32,
+            pool_idle_for: Duration::from_secs(90),
+        }
+    }
+}
+
+/// Opens connections and keeps those that can be used again. Shared by all calls of a client.
+#[derive(Debug)]
+pub struct Transport {
+    connector: Connector,
+    pool: Arc<Pool>,
+}
+
+impl Transport {
+    /// Makes a transport. Nothing is opened, and TLS is not set up before it is needed.
+    ///
+    /// # Errors
+    ///
+    /// Fails where an entry of `extra_roots` holds no certificate.
+    pub fn new(config: TransportConfig) -> Result<Self, RootsError> {
+        Ok(Self {
+            connector: Connector {
+                proxies: Proxies::new(config.proxy),
+                tls: Tls::new(&config.extra_roots)?,
+            },
+            pool: Arc::new(Pool::new(config.pool_idle, config.pool_idle_for)),
+        })
+    }
+
+    /// Opens a connection to `endpoint`, or takes an idle one unless it must be `fresh`.
+    ///
+    /// Where the opening has got to is shown by `progress`, also after it was dropped.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a stage fails, naming it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what it had opened.
+    pub async fn open(
+        &self,
+        endpoint: &Endpoint,
+        fresh: bool,
+        progress: &ConnectProgress,
+    ) -> Result<Connection, ConnectError> {
+        if !fresh && let Some(idle) = self.pool.take(endpoint) {
+            return Ok(Connection {
+                line: ConnectionKind::Http1(Box::new(idle), Arc::clone(&self.pool)),
+                reused: true,
+            });
+        }
+        let opened = self.connector.open(endpoint, progress).await?;
+        let way = Way {
+            endpoint: Arc::new(endpoint.clone()),
+            absolute: opened.absolute,
+            proxy_authorization: opened.proxy_authorization,
+        };
+        let http1 = Http1::start(opened.line, way).await.map_err(|error| {
+            ConnectError::new(Stage::Tcp, ConnectErrorKind::Reset, endpoint.to_string()).with(error)
+        })?;
+        Ok(Connection {
+            line: ConnectionKind::Http1(Box::new(http1), Arc::clone(&self.pool)),
+            reused: false,
+        })
+    }
+
+    /// Returns how many HTTP/1.1 connections are idle.
+    pub fn idle(&self) -> usize {
+        self.pool.len()
+    }
+}
+
+/// A connection that carries one exchange next.
+#[derive(Debug)]
+pub struct Connection {
+    line: ConnectionKind,
+    reused: bool,
+}
+
+#[derive(Debug)]
+enum ConnectionKind {
+    Http1(Box<Http1>, Arc<Pool>),
+}
+
+impl Connection {
+    /// Whether the connection has carried an exchange before.
+    pub fn is_reused(&self) -> bool {
+        self.reused
+    }
+
+    /// Begins an exchange. The request is sent as the exchange is polled.
+    ///
+    /// Of the URI only path and query matter; the rest, and the headers that depend on the way, are
+    /// put in here.
+    pub fn send(self, request: Request<Bytes>) -> Exchange {
+        match self.line {
+            ConnectionKind::Http1(http1, pool) => Exchange {
+                kind: ExchangeKind::Http1(Box::new(http1.send(request, pool))),
+            },
+        }
+    }
+}
+
+/// What an exchange does next.
+#[derive(Debug)]
+pub enum Step {
+    /// The socket accepted request bytes.
+    Wrote,
+    /// The socket accepted the last request byte.
+    Sent,
+    /// Bytes arrived that nothing can be made of yet.
+    Raw,
+    /// The response headers are whole.
+    Head(response::Parts),
+    /// Bytes of the response body, still as the server encoded them.
+    Chunk(Bytes),
+    /// The response body ended as it should.
+    End,
+}
+
+/// One request and its response, polled by whoever waits for it.
+///
+/// Dropping it closes the connection (or resets the HTTP/2 stream).
+#[derive(Debug)]
+pub struct Exchange {
+    kind: ExchangeKind,
+}
+
+#[derive(Debug)]
+enum ExchangeKind {
+    Http1(Box<Http1Exchange>),
+}
+
+impl Exchange {
+    /// Waits for the next step. After [`Step::End`] or an error there is none.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the exchange ends before its response does.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn step(&mut self) -> Result<Step, TransportError> {
+        poll_fn(|cx| self.poll_step(cx)).await
+    }
+
+    /// Polls for the next step; see [`step`](Self::step).
+    pub fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<Step, TransportError>> {
+        match &mut self.kind {
+            ExchangeKind::Http1(exchange) => exchange.poll_step(cx),
+        }
+    }
+
+    /// Makes the next poll ask the kernel for bytes, whether or not the I/O driver has run since
+    /// they came. On HTTP/2 only the connection's own task can read.
+    pub fn look(&self) {
+        match &self.kind {
+            ExchangeKind::Http1(exchange) => exchange.meter().look(),
+        }
+    }
+
+    /// Returns the bytes read from and written to the socket so far, below TLS and over all of
+    /// the connection's life.
+    pub fn io_bytes(&self) -> (u64, u64) {
+        match &self.kind {
+            ExchangeKind::Http1(exchange) => {
+                let meter = exchange.meter();
+                (meter.read(), meter.written())
+            }
+        }
+    }
+
+    /// Lets the exchange go after the end of the answer. Returns at once.
+    ///
+    /// A connection whose body has ended is kept for the next call. One whose body is about to end
+    /// has 250 ms and 64 KiB for it, in a task of its own; then it is closed.
+    pub fn finish(self) {
+        Drain::new(self).start();
+    }
+
+    fn give_back(self) {
+        match self.kind {
+            ExchangeKind::Http1(exchange) => exchange.give_back(),
+        }
+    }
+}
