@@ -2,5 +2,9 @@
 #![forbid(unsafe_code)]
 
 pub use self::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
+pub use self::repetition::{Kind, Repetition};
+pub use self::sniff::{Body, Sniffed, Sniffer};
 
 mod frame;
+mod repetition;
+mod sniff;
