@@ -1,0 +1,3 @@
+//! Behaviour of the client library seen from outside.
+
+mod transport;

@@ -1,0 +1,5 @@
+//! The transport against raw sockets, which can also be wrong about HTTP.
+
+mod server;
+
+mod http1;
