@@ -6,5 +6,6 @@ pub use self::repetition::{Kind, Repetition};
 pub use self::sniff::{Body, Sniffed, Sniffer};
 
 mod frame;
+pub mod recording;
 mod repetition;
 mod sniff;
