@@ -5,6 +5,7 @@
 //! resets its HTTP/2 stream) at once.
 
 mod connect;
+mod decode;
 mod drain;
 mod endpoint;
 mod error;
@@ -25,6 +26,7 @@ use bytes::Bytes;
 use http::{Request, response};
 use lifesign_core::Stage;
 
+pub use self::decode::{CODINGS, ContentDecoder, EncodingError, PIECE};
 pub use self::endpoint::{Endpoint, EndpointError};
 pub use self::error::{Cause, ConnectError, ConnectErrorKind, TransportError, TransportErrorKind};
 pub use self::progress::ConnectProgress;
