@@ -1,0 +1,7 @@
+//! The documents hold what they promise: links lead somewhere, and tables agree with the code.
+
+// What the tests share may panic as they do.
+#[cfg(test)]
+mod document;
+mod links;
+mod tables;
