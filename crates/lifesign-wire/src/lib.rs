@@ -6,6 +6,9 @@ pub use self::repetition::{Kind, Repetition};
 pub use self::sniff::{Body, Sniffed, Sniffer};
 
 mod frame;
+#[cfg(any(test, feature = "__fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod recording;
 mod repetition;
 mod sniff;

@@ -152,7 +152,7 @@ impl Recording {
                 .iter()
                 .map(|chunk| encode_chunk(chunk.at, &chunk.bytes)),
         );
-        text.extend(self.end.iter().map(|end| end.encode()));
+        text.extend(self.end.iter().map(End::encode));
         text
     }
 

@@ -9,7 +9,7 @@ use memchr::{memchr, memchr2};
 use super::{FrameLimits, Part, TooLarge};
 
 /// One unit of an event stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SseFrame<'a> {
     /// A blank line that closes neither an event nor a comment, or fields that make no event.
     Blank,
@@ -20,7 +20,7 @@ pub enum SseFrame<'a> {
 }
 
 /// An event of an event stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SseEvent<'a> {
     /// The value of the last `event` field, unless it is empty.
     pub name: Option<&'a [u8]>,

@@ -1,0 +1,6 @@
+//! Behaviour of the wires from outside.
+
+#[cfg(test)]
+mod corpus;
+#[cfg(test)]
+mod framing;
