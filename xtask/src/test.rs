@@ -56,7 +56,8 @@ pub(crate) fn run(filter: &[&str]) -> Result<()> {
         steps.run("dependencies", || {
             succeed(&mut cargo(&[
                 "deny",
-                "--all-features",
+                "--log-level",
+                "error",
                 "check",
                 "bans",
                 "licenses",
