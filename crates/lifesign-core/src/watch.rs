@@ -2,11 +2,13 @@
 //!
 //! Progress only stores when it came; nothing is armed. Every bound is a [`Row`] of a table, and its
 //! deadline is worked out from the stored times when somebody asks. A busy stream therefore costs no
-//! timer work, and what a bound means stands in one place, `Watch::due`.
+//! timer work, and what a bound means stands in one place, `due.rs`.
 //!
 //! Two times are kept apart. *Call time* is what the driver hands in. *Upstream time* leaves out the
 //! consumer's pauses, which are not the upstream's silence; every bound but `wall_clock` runs on it.
 
+mod due;
+mod judge;
 mod pulse;
 mod reminder;
 mod rows;
@@ -18,10 +20,7 @@ use std::time::Duration;
 use pulse::Pulse;
 use reminder::Reminder;
 
-use crate::{
-    Ages, Block, BlockKind, BoundName, Bounds, Clock, Finding, HeartbeatOrigin, Origin, Phase,
-    Progress, Sign, Stage,
-};
+use crate::{Ages, Block, BlockKind, Bounds, Clock, HeartbeatOrigin, Phase, Progress, Sign, Stage};
 
 pub use rows::{CallShape, Join, JoinBlock, Row, WireDefaults, rows};
 pub use tally::{Heartbeats, Tally};
@@ -95,8 +94,10 @@ pub struct Watch {
     /// When headers came or request bytes were accepted: life, but no finding.
     moved: Option<Duration>,
     longest_gap: [Duration; 4],
-    /// Whether the latest content is reasoning.
-    reasons: bool,
+    /// Since when the latest content has been reasoning.
+    reasons: Option<Duration>,
+    /// When a whole body was recognised.
+    whole: Option<Duration>,
     open: Option<Open>,
     /// When a thinking block last opened before the first content.
     thinking: Option<Duration>,
@@ -138,7 +139,8 @@ impl Watch {
             seen: [None; 5],
             moved: None,
             longest_gap: [Duration::ZERO; 4],
-            reasons: false,
+            reasons: None,
+            whole: None,
             open: None,
             thinking: None,
             heartbeat: None,
@@ -236,7 +238,11 @@ impl Watch {
             self.handle_block(block, sign.progress, now);
         }
         if sign.progress >= Progress::Reasoning {
-            self.reasons = sign.progress == Progress::Reasoning;
+            if sign.progress == Progress::Output {
+                self.reasons = None;
+            } else {
+                self.reasons.get_or_insert(now);
+            }
             if self.phase < Phase::AfterContent {
                 self.reach(Phase::AfterContent, now);
             }
@@ -247,7 +253,8 @@ impl Watch {
     ///
     /// From here on the attempt has the bounds of an answer that is not streamed.
     pub fn handle_whole_body(&mut self, at: Duration) {
-        self.advance(at);
+        let now = self.advance(at);
+        self.whole.get_or_insert(now);
         self.shape.streamed = false;
         self.rows = rows(&self.bounds, &self.shape);
     }
@@ -430,222 +437,8 @@ impl Watch {
     }
 }
 
-/// When bounds run out.
+/// What the clocks read.
 impl Watch {
-    /// Returns the bound that runs out first, and when, in call time.
-    fn first_due(&self) -> Option<(&Row, Duration)> {
-        let mut first: Option<(&Row, Duration)> = None;
-        for row in &self.rows {
-            if let Some(due) = self.due(row)
-                && first.is_none_or(|(_, earliest)| due < earliest)
-            {
-                first = Some((row, due));
-            }
-        }
-        first
-    }
-
-    /// Returns when `row` runs out, in call time, or `None` while it does not run.
-    fn due(&self, row: &Row) -> Option<Duration> {
-        let limit = self.limit(row)?;
-        if row.name == BoundName::WallClock {
-            return (self.phase < Phase::Ended).then_some(limit);
-        }
-        if self.paused_since.is_some() {
-            return None;
-        }
-        let start = self.start(row.name)?;
-        let mut due = match row.name {
-            BoundName::Lifetime => start.checked_add(limit.saturating_sub(self.lifetime_spent)),
-            BoundName::UpstreamQuiet => {
-                start.checked_add(limit.saturating_sub(self.report?.silent))
-            }
-            _ => start.checked_add(limit),
-        }?;
-        if let Some(join) = row.join
-            && let Some(opened) = self.joined(join.block)
-        {
-            due = due.max(opened.checked_add(join.allowance?)?);
-        }
-        if let Some(woke) = self.woke
-            && is_excusable(row.name)
-        {
-            due = due.max(woke.checked_add(limit.min(RESTART))?);
-        }
-        due.checked_add(self.paused)
-    }
-
-    /// Returns the instant from which `name` counts, or `None` while it does not run.
-    fn start(&self, name: BoundName) -> Option<Duration> {
-        let (phase, phases) = (self.phase, Phase::Sending..Phase::Ended);
-        match name {
-            BoundName::WallClock => Some(Duration::ZERO),
-            BoundName::Lifetime if phase < Phase::Ended => self.connecting,
-            // Before all is sent nothing else may bound a request that nobody takes.
-            BoundName::WholeCall if phases.contains(&phase) => self.sent.or(self.sending),
-            BoundName::Connect if phase == Phase::Connecting => self.connecting,
-            BoundName::Headers if phase == Phase::WaitingForHeaders => self.sent,
-            BoundName::BeforeContent
-                if matches!(phase, Phase::WaitingForHeaders | Phase::BeforeContent) =>
-            {
-                self.sent
-            }
-            BoundName::BetweenEvents if phase == Phase::AfterContent => self.renewed(Clock::Event),
-            BoundName::ReasoningOnly if phase == Phase::AfterContent && self.reasons => {
-                self.renewed(Clock::Output)
-            }
-            BoundName::UpstreamQuiet if phase < Phase::Ended => self.report.map(|report| report.at),
-            BoundName::Flat if phases.contains(&phase) => self.renewed(Clock::Event),
-            BoundName::RawSilence if phases.contains(&phase) => self.renewed(Clock::Raw),
-            _ => None,
-        }
-    }
-
-    /// Returns the limit in force, learned or not.
-    fn limit(&self, row: &Row) -> Option<Duration> {
-        let limit = row.in_force()?;
-        Some(self.learned(row).unwrap_or(limit))
-    }
-
-    fn learned(&self, row: &Row) -> Option<Duration> {
-        let learns = row.name == BoundName::RawSilence && row.origin == Origin::Default;
-        if learns { self.pulse.learned() } else { None }
-    }
-
-    /// Returns when the block opened that moves a bound now, if there is one.
-    fn joined(&self, block: JoinBlock) -> Option<Duration> {
-        match block {
-            JoinBlock::EmptyDark => self.open.filter(|open| open.empty).map(|open| open.since),
-            JoinBlock::Thinking => self.thinking,
-        }
-    }
-
-    /// Returns when `clock` was last set back to zero: at the first request byte if never.
-    fn renewed(&self, clock: Clock) -> Option<Duration> {
-        let seen = self.seen[clock.least() as usize];
-        match clock {
-            Clock::Raw => seen.max(self.moved).or(self.sending),
-            Clock::Event | Clock::Content | Clock::Output => seen.or(self.sending),
-        }
-    }
-
-    /// Returns when the next notice is due, in call time.
-    fn notice_due(&self) -> Option<Duration> {
-        self.reminder
-            .due(self.quiet_since()?)?
-            .checked_add(self.paused)
-    }
-
-    fn quiet_since(&self) -> Option<Duration> {
-        let runs = self.phase < Phase::Ended && self.paused_since.is_none();
-        if runs {
-            self.renewed(Clock::Content)
-        } else {
-            None
-        }
-    }
-}
-
-/// What is said of it.
-impl Watch {
-    /// Judges a bound that ran out at `due`.
-    ///
-    /// The verdict waits until the socket was read at a time when the bound had run out already.
-    fn judge(&mut self, row: &Row, due: Duration, now: Duration) -> Verdict {
-        let looked = self.look.filter(|look| due <= look.at);
-        let late = now.saturating_sub(looked.map_or(due, |look| look.until));
-        if late > SLEPT && is_excusable(row.name) && !self.excused {
-            self.excused = true;
-            self.woke = Some(self.upstream_time(now));
-            self.look = None;
-            return Verdict::Wait;
-        }
-        match looked {
-            Some(look) if look.until <= now => self.cut(row, due, now),
-            Some(look) => Verdict::Look { until: look.until },
-            None => {
-                let until = if late > OVERSLEPT {
-                    now.saturating_add(OVERSLEPT)
-                } else {
-                    now
-                };
-                self.look = Some(Look { at: now, until });
-                Verdict::Look { until }
-            }
-        }
-    }
-
-    fn cut(&mut self, row: &Row, due: Duration, now: Duration) -> Verdict {
-        let learned = self.learned(row);
-        self.tally.late = now.saturating_sub(due);
-        Verdict::Cut(Cut {
-            bound: row.name,
-            limit: self.limit(row).unwrap_or_default(),
-            origin: if learned.is_some() {
-                Origin::Learned
-            } else {
-                row.origin.clone()
-            },
-            phase: self.phase,
-            stage: self.connecting_stage(),
-            ages: self.ages(self.upstream_time(now)),
-            finding: self.finding(row.name),
-            late: self.tally.late,
-        })
-    }
-
-    fn give_notice(&mut self) -> Verdict {
-        let now = self.upstream_time(self.latest);
-        let given = match self.quiet_since() {
-            Some(since) => self.reminder.give(since, now),
-            None => None,
-        };
-        let Some(number) = given else {
-            return Verdict::Wait;
-        };
-        self.tally.notices += 1;
-        Verdict::Notice(Notice {
-            number,
-            phase: self.phase,
-            ages: self.ages(now),
-            heartbeat: self.last_heartbeat(now),
-        })
-    }
-
-    /// Returns the best that came while `name` ran.
-    fn finding(&self, name: BoundName) -> Finding {
-        match name {
-            BoundName::BetweenEvents | BoundName::Flat => self.since_renewed(Clock::Event),
-            BoundName::RawSilence => self.since_renewed(Clock::Raw),
-            BoundName::ReasoningOnly => self.since_renewed(Clock::Output),
-            // The report itself came in a heartbeat, and any event would have ended the bound.
-            BoundName::UpstreamQuiet => Finding::Heartbeats,
-            // These end at the first response byte or start with the request: all counts.
-            BoundName::WallClock
-            | BoundName::Lifetime
-            | BoundName::WholeCall
-            | BoundName::Connect
-            | BoundName::Headers
-            | BoundName::BeforeContent => self.best(|_| true),
-        }
-    }
-
-    fn since_renewed(&self, clock: Clock) -> Finding {
-        match self.seen[clock.least() as usize] {
-            // What renewed the clock came before the window.
-            Some(renewed) => self.best(|seen| seen > renewed),
-            None => self.best(|_| true),
-        }
-    }
-
-    fn best(&self, counts: impl Fn(Duration) -> bool) -> Finding {
-        CLASSES
-            .into_iter()
-            .rev()
-            .find(|progress| self.seen[*progress as usize].is_some_and(&counts))
-            .map_or(Finding::Nothing, Finding::from)
-    }
-
     fn ages(&self, now: Duration) -> Ages {
         Ages::of(|clock| self.age(clock, now))
     }
@@ -690,11 +483,6 @@ impl Watch {
     }
 }
 
-/// Returns whether a sleep of the machine excuses the bound.
-const fn is_excusable(name: BoundName) -> bool {
-    !matches!(name, BoundName::WallClock | BoundName::Lifetime)
-}
-
 /// An open block.
 #[derive(Clone, Copy, Debug)]
 struct Open {
@@ -716,17 +504,3 @@ struct Look {
     at: Duration,
     until: Duration,
 }
-
-const CLASSES: [Progress; 5] = [
-    Progress::Byte,
-    Progress::Heartbeat,
-    Progress::Lifecycle,
-    Progress::Reasoning,
-    Progress::Output,
-];
-/// A wake-up later than this is late, and so long is the probe that follows.
-const OVERSLEPT: Duration = Duration::from_millis(50);
-/// A wake-up later than this means that the machine slept.
-const SLEPT: Duration = Duration::from_secs(5);
-/// The longest that a bound runs anew after a sleep.
-const RESTART: Duration = Duration::from_secs(30);

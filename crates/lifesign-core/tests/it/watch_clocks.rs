@@ -1,0 +1,127 @@
+//! Which clock each thing renews, and which phase it leads to.
+
+use std::time::Duration;
+
+use lifesign_core::{Ages, Clock, Phase, Progress, Sign, Stage, Verdict, Watch};
+
+use crate::watch_sim::{CHAT, LIFECYCLE, OUTPUT, REASONING, Sim, off, secs, stream, streamed};
+
+#[test]
+fn each_class_renews_its_clock_and_those_below() {
+    let expected = [
+        (Progress::Byte, [0, 10, 10, 10]),
+        (Progress::Heartbeat, [0, 10, 10, 10]),
+        (Progress::Lifecycle, [0, 0, 10, 10]),
+        (Progress::Reasoning, [0, 0, 0, 10]),
+        (Progress::Output, [0, 0, 0, 0]),
+    ];
+
+    for (progress, ages) in expected {
+        let mut sim = stream(&off(), None);
+        sim.watch.handle_frame(Sign::of(progress), secs(10));
+        let read = sim.watch.readings(secs(10)).ages;
+        assert_eq!(
+            Clock::ALL.map(|clock| read.clock(clock).as_secs()),
+            ages,
+            "{progress:?}"
+        );
+    }
+}
+
+#[test]
+fn clocks_count_from_the_first_request_byte() {
+    let mut sim = Sim::queued(&off(), streamed(CHAT, None));
+    sim.watch.handle_connecting(Stage::Dns, secs(5));
+
+    let connecting = sim.watch.readings(secs(8));
+    sim.watch.handle_sending(secs(10));
+    let sending = sim.watch.readings(secs(13));
+
+    assert_eq!(
+        (connecting.phase, connecting.stage),
+        (Phase::Connecting, Some(Stage::Dns))
+    );
+    assert_eq!(connecting.ages, Ages::default());
+    assert_eq!((sending.phase, sending.stage), (Phase::Sending, None));
+    assert_eq!(sending.ages, Ages::of(|_| secs(3)));
+}
+
+#[test]
+fn accepted_request_bytes_and_headers_renew_raw_alone() {
+    let mut sim = Sim::queued(&off(), streamed(CHAT, None));
+    let ages = |raw, others| Ages {
+        raw: secs(raw),
+        ..Ages::of(|_| secs(others))
+    };
+    sim.watch.handle_sending(secs(0));
+
+    sim.watch.handle_write(secs(10));
+    assert_eq!(sim.watch.readings(secs(11)).ages, ages(1, 11));
+    sim.watch.handle_sent(secs(20));
+    assert_eq!(sim.watch.readings(secs(22)).ages, ages(2, 22));
+    sim.watch.handle_headers(secs(30));
+    assert_eq!(sim.watch.readings(secs(33)).ages, ages(3, 33));
+}
+
+#[test]
+fn phases_follow_one_another_and_never_turn_back() {
+    use Phase::{AfterContent, BeforeContent, Ended, Queued, Sending, WaitingForHeaders};
+
+    let mut sim = Sim::queued(&off(), streamed(CHAT, None));
+    let mut phases = vec![sim.watch.readings(secs(0)).phase];
+
+    for step in [
+        Watch::handle_sending as fn(&mut Watch, Duration),
+        Watch::handle_sent,
+        Watch::handle_headers,
+        |watch, at| watch.handle_frame(LIFECYCLE, at),
+        |watch, at| watch.handle_frame(REASONING, at),
+        Watch::handle_headers,
+        Watch::handle_sent,
+        Watch::handle_sending,
+        |watch, at| watch.handle_connecting(Stage::Tcp, at),
+        Watch::handle_ended,
+        |watch, at| watch.handle_frame(OUTPUT, at),
+    ] {
+        step(&mut sim.watch, secs(1));
+        phases.push(sim.watch.readings(secs(1)).phase);
+    }
+
+    let mut expected = vec![
+        Queued,
+        Sending,
+        WaitingForHeaders,
+        BeforeContent,
+        BeforeContent,
+    ];
+    expected.extend([AfterContent; 5]);
+    expected.extend([Ended; 2]);
+    assert_eq!(phases, expected);
+}
+
+#[test]
+fn a_frame_out_of_the_blue_implies_all_that_comes_before_it() {
+    let mut sim = Sim::queued(&off(), streamed(CHAT, None));
+
+    sim.watch.handle_frame(OUTPUT, secs(4));
+
+    let tally = sim.watch.tally();
+    let at = Some(secs(4));
+    assert_eq!((tally.sending, tally.sent, tally.headers), (at, at, at));
+    assert_eq!((tally.first_content, tally.first_byte), (at, None));
+    assert_eq!(sim.watch.readings(secs(4)).phase, Phase::AfterContent);
+}
+
+#[test]
+fn a_time_that_goes_backwards_is_the_latest_one_seen() {
+    let mut sim = stream(&off(), None);
+
+    sim.watch.handle_frame(OUTPUT, secs(100));
+    sim.watch.handle_frame(OUTPUT, secs(40));
+    sim.watch.handle_headers(secs(3));
+    let readings = sim.watch.readings(secs(50));
+
+    assert_eq!(readings.ages, Ages::default());
+    assert_eq!(sim.watch.tally().longest_gap.output, secs(100));
+    assert_eq!(sim.watch.handle_time(secs(1)), Verdict::Wait);
+}

@@ -1,0 +1,61 @@
+//! What an attempt amounts to.
+
+use lifesign_core::{Ages, Progress, Sign, Stage};
+
+use crate::watch_sim::{CHAT, COMMENT, OUTPUT, PING, Sim, off, report, secs, stream, streamed};
+
+#[test]
+fn the_tally_has_every_count_and_time() {
+    let mut sim = Sim::queued(&off(), streamed(CHAT, None));
+    let watch = &mut sim.watch;
+    watch.handle_connecting(Stage::Dns, secs(1));
+    watch.handle_sending(secs(2));
+    watch.handle_sent(secs(3));
+    watch.handle_headers(secs(5));
+    watch.handle_bytes(0, secs(6));
+    watch.handle_bytes(10, secs(7));
+    watch.handle_frame(COMMENT, secs(7));
+    watch.handle_bytes(20, secs(9));
+    watch.handle_frame(Sign::of(Progress::Heartbeat), secs(9));
+    watch.handle_frame(report(1), secs(9));
+    watch.handle_frame(OUTPUT, secs(13));
+    watch.handle_frame(PING, secs(14));
+    watch.handle_ended(secs(20));
+
+    let tally = watch.tally();
+
+    assert_eq!((tally.bytes, tally.frames), (30, 5));
+    let beats = tally.heartbeats;
+    assert_eq!(
+        (beats.provider, beats.comment, beats.proxy, beats.total()),
+        (2, 1, 1, 4)
+    );
+    let times = [
+        tally.sending,
+        tally.sent,
+        tally.headers,
+        tally.first_byte,
+        tally.first_content,
+    ];
+    assert_eq!(times, [2, 3, 5, 7, 13].map(|at| Some(secs(at))));
+    assert_eq!(
+        (tally.ended, tally.notices, tally.late),
+        (Some(secs(20)), 0, secs(0))
+    );
+    let gaps = Ages {
+        raw: secs(6),
+        event: secs(11),
+        content: secs(11),
+        output: secs(11),
+    };
+    assert_eq!(tally.longest_gap, gaps);
+}
+
+#[test]
+fn the_open_gap_counts_before_the_end_too() {
+    let mut sim = stream(&off(), None);
+    sim.frame(secs(1), OUTPUT);
+    sim.watch.handle_time(secs(50));
+
+    assert_eq!(sim.watch.tally().longest_gap, Ages::of(|_| secs(49)));
+}
