@@ -12,7 +12,7 @@ mod chat;
 mod responses;
 
 /// A wire the stand-in speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// Anthropic Messages, `/v1/messages`.
     Anthropic,

@@ -6,14 +6,19 @@
 //! described in `docs/reference/script.md`.
 
 pub use self::{
+    blackhole::Blackhole,
     dialect::Dialect,
     log::{Connection, End, Event, Observer, Request, What},
+    scenario::{Scenario, UnknownScenario},
     script::{Problem, Script, ScriptError, Section},
     serve::{Builder, Standin},
 };
 
+mod blackhole;
 mod clock;
 mod dialect;
 mod log;
+mod replay;
+mod scenario;
 mod script;
 mod serve;

@@ -355,7 +355,7 @@ pub(crate) struct Ticket {
 impl Ticket {
     pub(crate) fn status(&mut self, status: u16) {
         self.update(What::Status { status }, |request, _| {
-            request.status = Some(status)
+            request.status = Some(status);
         });
     }
 

@@ -5,17 +5,18 @@
 
 use std::{fmt, ops::RangeInclusive, str::FromStr, time::Duration};
 
-pub use self::parse::{Problem, ScriptError};
+pub use self::problem::{Problem, ScriptError};
 pub(crate) use self::{
     schedule::Schedule,
-    words::{Group, Word},
+    words::{Group, Word, nearest},
 };
 
 mod parse;
+mod problem;
 mod schedule;
 mod words;
 
-/// What a provider does, request by request.
+/// What a provider does, request by request. One without sections closes every connection.
 ///
 /// This example shows a provider that is silent once and then answers:
 ///
@@ -25,7 +26,7 @@ mod words;
 /// assert_eq!(script.sections().len(), 2);
 /// # Ok::<(), lifesign_standin::ScriptError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Script {
     pub(crate) sections: Vec<Section>,
 }
@@ -38,6 +39,11 @@ impl Script {
     /// Names the line, the column and what was expected where the text is no script.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         parse::parse(text)
+    }
+
+    /// Returns `docs/reference/script.md`, whose tables are made from the words themselves.
+    pub fn reference() -> String {
+        words::reference()
     }
 
     /// Returns the sections in the order they were written.
@@ -125,8 +131,8 @@ fn can_be_whole(action: &Action) -> bool {
         Action::Say(saying) => matches!(saying.word.info().group, Group::Meaning),
         Action::Status(status) => match status.kind {
             None => status.code >= 300 && status.headers.is_empty(),
-            Some(Kind::Sse) => true,
-            Some(Kind::Json | Kind::Text) => false,
+            Some(Kind::Json | Kind::Sse) => true,
+            Some(Kind::Text) => false,
         },
         _ => true,
     }

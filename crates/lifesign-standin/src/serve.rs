@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use lifesign_wire::recording::{Recording, RecordingError};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::{
     io::AsyncReadExt as _,
@@ -24,6 +25,7 @@ use crate::{
     clock::Clock,
     dialect::Dialect,
     log::{Connection, Event, Log, Observer, Request},
+    scenario::{Scenario, UnknownScenario},
     script::{Script, ScriptError, Section},
 };
 
@@ -70,6 +72,34 @@ impl Standin {
     /// Returns a stand-in to be that plays a parsed script.
     pub fn play(script: Script) -> Builder {
         Builder::new(Source::Script(Arc::new(script)))
+    }
+
+    /// Returns a stand-in to be that plays a named scenario.
+    ///
+    /// # Errors
+    ///
+    /// There is none of that name.
+    pub fn scenario(name: &str) -> Result<Builder, UnknownScenario> {
+        Ok(Self::play(Scenario::find(name)?.script()))
+    }
+
+    /// Returns a stand-in to be that plays every scenario, each below its name: the base URL of
+    /// `silence` is `{url}/silence/v1`. Without a name it plays `happy`.
+    pub fn scenarios() -> Builder {
+        let scenarios = Scenario::all().iter();
+        let scripts = scenarios.map(|scenario| (scenario.name(), Arc::new(scenario.script())));
+        Builder::new(Source::Scenarios(Arc::new(scripts.collect())))
+    }
+
+    /// Returns a stand-in to be that plays a recording in its own rhythm.
+    ///
+    /// # Errors
+    ///
+    /// Names the line of the recording that cannot be read, or says that it breaks off.
+    pub fn replay(recording: &[u8]) -> Result<Builder, RecordingError> {
+        Ok(Self::play(Script::of_recording(&Recording::parse(
+            recording,
+        )?)))
     }
 
     /// Returns a stand-in to be that accepts connections and never says anything on them, not even
@@ -288,6 +318,7 @@ impl Builder {
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     Mute,
+    Scenarios(Arc<HashMap<&'static str, Arc<Script>>>),
     Script(Arc<Script>),
 }
 
@@ -299,8 +330,8 @@ pub(crate) struct Shared {
     source: Source,
     speed: f64,
     dialect: Option<Dialect>,
-    /// The requests so far by what stands before `/v1` in their paths.
-    attempts: Mutex<HashMap<String, u32>>,
+    /// The requests so far by what stands before `/v1` in their paths, and by wire.
+    attempts: Mutex<HashMap<(String, Dialect), u32>>,
     serial: AtomicU64,
 }
 
@@ -319,7 +350,9 @@ impl Shared {
     pub(crate) fn plan(&self, path: &str) -> Plan {
         let prefix = Dialect::prefix_of(path);
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-        let attempt = attempts.entry(prefix.to_owned()).or_default();
+        let attempt = attempts
+            .entry((prefix.to_owned(), self.dialect(path)))
+            .or_default();
         *attempt = attempt.saturating_add(1);
         let attempt = *attempt;
         let serial = self.serial.fetch_add(1, Ordering::Relaxed) + 1;
@@ -327,6 +360,11 @@ impl Shared {
             Source::Mute => Arc::new(Script {
                 sections: Vec::new(),
             }),
+            Source::Scenarios(scripts) => {
+                let name = prefix.split('/').nth(1).unwrap_or("happy");
+                let script = scripts.get(name).map(Arc::clone);
+                script.unwrap_or_else(|| Arc::new(Script::not_found(name)))
+            }
             Source::Script(script) => Arc::clone(script),
         };
         Plan {

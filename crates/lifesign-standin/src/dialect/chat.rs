@@ -90,7 +90,7 @@ impl Chat {
                 )
                 .unwrap_or_default();
             }
-            message.push_str(&format!(r#","tool_calls":[{calls}]"#));
+            message.extend([r#","tool_calls":["#, &calls, "]"]);
         }
         let head = self.head("chat.completion");
         let usage = said.usage.unwrap_or_default().chat();

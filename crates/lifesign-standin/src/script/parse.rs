@@ -5,81 +5,12 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::{
-    Action, Argument, Coding, Eol, Kind, Length, Saying, Script, Section, Status, Step,
+    Action, Argument, Coding, Eol, Kind, Length, Problem, Saying, Script, ScriptError, Section,
+    Status, Step,
     words::{Takes, Word},
 };
 
-/// Why a text is no script.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}, column {column}: {problem}")]
-pub struct ScriptError {
-    /// The line, counted from 1.
-    pub line: usize,
-    /// The column in characters, counted from 1.
-    pub column: usize,
-    /// What is wrong there.
-    pub problem: Problem,
-}
-
-/// What is wrong with a script.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Problem {
-    /// A script without a single step.
-    #[error("a script needs at least one step")]
-    Empty,
-    /// Something else was expected here.
-    #[error("expected {expected}, found {found}")]
-    Expected {
-        /// What may stand here.
-        expected: String,
-        /// What stands here.
-        found: String,
-    },
-    /// A word where it cannot stand.
-    #[error("`{word}` cannot stand {place}")]
-    Misplaced {
-        /// The word.
-        word: String,
-        /// Where it stands.
-        place: &'static str,
-    },
-    /// A value that is not accepted.
-    #[error("{field} is `{value}`; accepted: {accepted}")]
-    Refused {
-        /// What the value is for.
-        field: &'static str,
-        /// The value as written.
-        value: String,
-        /// What is accepted.
-        accepted: &'static str,
-    },
-    /// An escape that no string knows.
-    #[error("unknown escape `{escape}`; strings know \\n \\r \\t \\0 \\\" \\\\ \\/ \\xHH \\uHHHH")]
-    UnknownEscape {
-        /// The escape as written.
-        escape: String,
-    },
-    /// A word of no meaning.
-    #[error("unknown word `{word}`{}", meant(.like))]
-    UnknownWord {
-        /// The word as written.
-        word: String,
-        /// The word it is most like.
-        like: Option<&'static str>,
-    },
-    /// A string, a block or a header without its end.
-    #[error("{what} is never closed")]
-    Unclosed {
-        /// What was opened.
-        what: &'static str,
-    },
-}
-
-fn meant(like: &Option<&'static str>) -> String {
-    like.map(|like| format!("; did you mean `{like}`?"))
-        .unwrap_or_default()
-}
+mod lex;
 
 pub(super) fn parse(text: &str) -> Result<Script, ScriptError> {
     let mut parser = Parser {
@@ -145,7 +76,7 @@ impl<'a> Parser<'a> {
                 continue;
             };
             if matches!(step.action, Action::Unread) && !section.steps.is_empty() {
-                return Err((begin, misplaced("unread", "behind another step")));
+                return Err((begin, Problem::misplaced("unread", "behind another step")));
             }
             section.steps.push(step);
         }
@@ -180,6 +111,7 @@ impl<'a> Parser<'a> {
             _ => first,
         };
         self.skip_blanks();
+        let range = self.since(first_at);
         if self.peek() != Some(':') {
             return Err(self.expected("`:`"));
         }
@@ -188,11 +120,7 @@ impl<'a> Parser<'a> {
             (Ok(first), Ok(last)) if 1 <= first && first <= last => Ok(Some(first..=last)),
             _ => Err((
                 first_at,
-                Problem::Refused {
-                    field: "the range of attempts",
-                    value: self.since(first_at),
-                    accepted: "N or N-M with 1 <= N <= M",
-                },
+                Problem::refused("the range of attempts", range, "N or N-M with 1 <= N <= M"),
             )),
         }
     }
@@ -293,14 +221,7 @@ impl<'a> Parser<'a> {
                 let text = String::from_utf8(bytes).map_err(|_| {
                     let value = self.since(begin);
                     let accepted = "UTF-8 (`bytes` takes any bytes)";
-                    (
-                        begin,
-                        Problem::Refused {
-                            field: "the text",
-                            value,
-                            accepted,
-                        },
-                    )
+                    (begin, Problem::refused("the text", value, accepted))
                 })?;
                 Argument::Text(text)
             }
@@ -345,11 +266,7 @@ impl<'a> Parser<'a> {
         let Some(code) = code else {
             return Err((
                 begin,
-                Problem::Refused {
-                    field: "the status",
-                    value: self.since(begin),
-                    accepted: "100 to 999",
-                },
+                Problem::refused("the status", self.since(begin), "100 to 999"),
             ));
         };
         let mut status = Status {
@@ -390,14 +307,7 @@ impl<'a> Parser<'a> {
         let refused = || {
             let value = inside.to_owned();
             let accepted = "name: value, printable ASCII";
-            (
-                begin,
-                Problem::Refused {
-                    field: "the header",
-                    value,
-                    accepted,
-                },
-            )
+            (begin, Problem::refused("the header", value, accepted))
         };
         let (name, value) = inside.split_once(':').ok_or_else(refused)?;
         let (name, value) = (name.trim(), value.trim());
@@ -413,8 +323,8 @@ impl<'a> Parser<'a> {
     }
 
     fn repeat(&mut self) -> Fallible<Action> {
-        let every = self.time()?;
         let begin = self.at;
+        let every = self.time()?;
         let steps = self.block()?;
         self.skip_blanks();
         if matches!(self.peek(), Some('x' | '\u{d7}')) {
@@ -430,11 +340,11 @@ impl<'a> Parser<'a> {
         if times.is_none() && every.is_zero() && steps.iter().all(|step| step.delay.is_zero()) {
             return Err((
                 begin,
-                Problem::Refused {
-                    field: "the time of an endless `repeat`",
-                    value: "0".to_owned(),
-                    accepted: "more than 0",
-                },
+                Problem::refused(
+                    "the time of an endless `repeat`",
+                    "0".to_owned(),
+                    "more than 0",
+                ),
             ));
         }
         Ok(Action::Repeat {
@@ -455,14 +365,7 @@ impl<'a> Parser<'a> {
         if self.depth > MAX_DEPTH {
             let value = self.depth.to_string();
             let accepted = "up to 16 blocks in each other";
-            return Err((
-                begin,
-                Problem::Refused {
-                    field: "the depth",
-                    value,
-                    accepted,
-                },
-            ));
+            return Err((begin, Problem::refused("the depth", value, accepted)));
         }
         let mut steps = Vec::new();
         loop {
@@ -474,7 +377,7 @@ impl<'a> Parser<'a> {
                     let at = self.at;
                     let step = self.step()?;
                     if matches!(step.action, Action::Unread) {
-                        return Err((at, misplaced("unread", "in a block")));
+                        return Err((at, Problem::misplaced("unread", "in a block")));
                     }
                     steps.push(step);
                 }
@@ -503,7 +406,7 @@ impl<'a> Parser<'a> {
                 let printed = step.action.to_string();
                 let word = printed.split(' ').next().unwrap_or_default();
                 let word = if is_bytes { "+T" } else { word };
-                return Err((begin, misplaced(word, place)));
+                return Err((begin, Problem::misplaced(word, place)));
             }
             actions.push(step.action);
         }
@@ -529,17 +432,13 @@ impl<'a> Parser<'a> {
         }
         let begin = self.at;
         let len = self.whole_number("a number of bytes")?;
-        usize::try_from(len)
-            .ok()
-            .filter(|len| *len <= MAX_GARBAGE)
-            .ok_or((
+        let within = usize::try_from(len).ok().filter(|len| *len <= MAX_GARBAGE);
+        within.ok_or_else(|| {
+            (
                 begin,
-                Problem::Refused {
-                    field: "the number of bytes",
-                    value: len.to_string(),
-                    accepted: "up to 16777216",
-                },
-            ))
+                Problem::refused("the number of bytes", len.to_string(), "up to 16777216"),
+            )
+        })
     }
 
     fn length(&mut self) -> Fallible<Length> {
@@ -564,228 +463,10 @@ impl<'a> Parser<'a> {
             self.expected("an HTTP/2 error code, as a number or as in `REFUSED_STREAM`")
         })
     }
-
-    /// Seconds, or a number with `ms`, `s`, `m` or `h` behind it.
-    fn time(&mut self) -> Fallible<Duration> {
-        self.skip_blanks();
-        let begin = self.at;
-        let number = self.take(|c| c.is_ascii_digit() || c == '.');
-        if number.is_empty() {
-            return Err(self.expected("a time in seconds"));
-        }
-        let unit = self.take(|c| c.is_ascii_alphabetic());
-        time_of(number, unit).ok_or_else(|| {
-            let value = self.since(begin);
-            let accepted = "seconds as in `1.5`, or a number with ms, s, m or h, up to 100 years";
-            (
-                begin,
-                Problem::Refused {
-                    field: "the time",
-                    value,
-                    accepted,
-                },
-            )
-        })
-    }
-
-    fn whole_number(&mut self, expected: &str) -> Fallible<u64> {
-        let begin = self.at;
-        self.take(|c| c.is_ascii_digit()).parse().map_err(|_| {
-            self.at = begin;
-            self.expected(expected)
-        })
-    }
-
-    /// A quoted string, perhaps with `*N` behind it.
-    fn string(&mut self) -> Fallible<Vec<u8>> {
-        let begin = self.at;
-        if self.peek() != Some('"') {
-            return Err(self.expected("a string in double quotes"));
-        }
-        self.bump();
-        let mut bytes = Vec::new();
-        loop {
-            match self.bump() {
-                None => return Err((begin, Problem::Unclosed { what: "the string" })),
-                Some('"') => break,
-                Some('\\') => self.escape(&mut bytes)?,
-                Some(other) => bytes.extend(other.encode_utf8(&mut [0; 4]).bytes()),
-            }
-        }
-        if self.peek() == Some('*') {
-            self.bump();
-            let begin = self.at;
-            let times = self.whole_number("how often the string is repeated")?;
-            let times = usize::try_from(times).ok();
-            let times = times.filter(|times| bytes.len().saturating_mul(*times) <= MAX_GARBAGE);
-            let Some(times) = times else {
-                let value = self.since(begin);
-                let accepted = "what makes up to 16777216 bytes";
-                return Err((
-                    begin,
-                    Problem::Refused {
-                        field: "the repetition",
-                        value,
-                        accepted,
-                    },
-                ));
-            };
-            bytes = bytes.repeat(times);
-        }
-        Ok(bytes)
-    }
-
-    fn escape(&mut self, bytes: &mut Vec<u8>) -> Fallible<()> {
-        let begin = self.at - 1;
-        let digits = match self.bump() {
-            None => return Err((begin, Problem::Unclosed { what: "the string" })),
-            Some('n') => return Ok(bytes.push(b'\n')),
-            Some('r') => return Ok(bytes.push(b'\r')),
-            Some('t') => return Ok(bytes.push(b'\t')),
-            Some('0') => return Ok(bytes.push(0)),
-            Some(same @ ('"' | '\\' | '/')) => return Ok(bytes.push(same as u8)),
-            Some('x') => 2,
-            Some('u') => 4,
-            Some(_) => 0,
-        };
-        let hex = self.rest().get(..digits).filter(|_| digits > 0);
-        let code = hex.and_then(|hex| u32::from_str_radix(hex, 16).ok());
-        let unknown = |end: usize| {
-            let escape = self.text.get(begin..end).unwrap_or_default().to_owned();
-            (begin, Problem::UnknownEscape { escape })
-        };
-        let Some(code) = code else {
-            return Err(unknown(self.at));
-        };
-        if digits == 2 {
-            bytes.extend(u8::try_from(code));
-        } else {
-            let Some(character) = char::from_u32(code) else {
-                return Err(unknown(self.at + digits));
-            };
-            bytes.extend(character.encode_utf8(&mut [0; 4]).bytes());
-        }
-        self.at += digits;
-        Ok(())
-    }
-
-    /// The characters up to the next blank or mark.
-    fn bare(&mut self) -> &'a str {
-        self.take(|c| !(c.is_whitespace() || ";{}[]\"#".contains(c)))
-    }
-
-    fn is_at_argument(&mut self) -> bool {
-        self.skip_blanks();
-        !matches!(
-            self.peek(),
-            None | Some(';' | '\n' | '\r' | '}' | '#' | '/')
-        )
-    }
-
-    fn skip_blanks(&mut self) {
-        while matches!(self.peek(), Some(' ' | '\t')) {
-            self.bump();
-        }
-    }
-
-    /// Steps stand apart by `;`, by a new line, or by `/` as prose puts scripts on one line.
-    fn skip_separators(&mut self) {
-        while let Some(next) = self.peek() {
-            if next == '#' {
-                let line = self.rest().find('\n').unwrap_or(self.rest().len());
-                self.at += line;
-            } else if next.is_whitespace() || matches!(next, ';' | '/') {
-                self.bump();
-            } else {
-                break;
-            }
-        }
-    }
-
-    fn expected(&self, expected: &str) -> (usize, Problem) {
-        let found = match self.peek() {
-            None => "the end".to_owned(),
-            Some('\n' | '\r') => "the end of the line".to_owned(),
-            Some(_) => {
-                let token = self
-                    .rest()
-                    .split([' ', '\n', ';'])
-                    .next()
-                    .unwrap_or_default();
-                format!("`{}`", token.chars().take(40).collect::<String>())
-            }
-        };
-        (
-            self.at,
-            Problem::Expected {
-                expected: expected.to_owned(),
-                found,
-            },
-        )
-    }
-
-    fn take(&mut self, accepts: impl Fn(char) -> bool) -> &'a str {
-        let rest = self.rest();
-        let end = rest.find(|c| !accepts(c)).unwrap_or(rest.len());
-        self.at += end;
-        rest.get(..end).unwrap_or_default()
-    }
-
-    fn since(&self, begin: usize) -> String {
-        self.text.get(begin..self.at).unwrap_or_default().to_owned()
-    }
-
-    fn rest(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or_default()
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    fn bump(&mut self) -> Option<char> {
-        let next = self.peek()?;
-        self.at += next.len_utf8();
-        Some(next)
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.at >= self.text.len()
-    }
-}
-
-fn misplaced(word: &str, place: &'static str) -> Problem {
-    Problem::Misplaced {
-        word: word.to_owned(),
-        place,
-    }
-}
-
-fn time_of(number: &str, unit: &str) -> Option<Duration> {
-    let nanos_per_unit: u128 = match unit {
-        "ms" => 1_000_000,
-        "" | "s" => 1_000_000_000,
-        "m" => 60 * 1_000_000_000,
-        "h" => 3600 * 1_000_000_000,
-        _ => return None,
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.len() + fraction.len() == 0 || whole.len() > 12 || fraction.len() > 9 {
-        return None;
-    }
-    let all: u128 = format!("{whole}{fraction}").parse().ok()?;
-    let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
-    let nanos = all.checked_mul(nanos_per_unit)? / scale;
-    let time = Duration::new(
-        u64::try_from(nanos / 1_000_000_000).ok()?,
-        u32::try_from(nanos % 1_000_000_000).ok()?,
-    );
-    (time <= MAX_TIME).then_some(time)
 }
 
 const MAX_DEPTH: usize = 16;
-const MAX_GARBAGE: usize = 16 << 20;
-const MAX_TIME: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+pub(super) const MAX_GARBAGE: usize = 16 << 20;
 
 /// The codes of RFC 9113, section 7, each at its number.
 const H2_CODES: [&str; 14] = [

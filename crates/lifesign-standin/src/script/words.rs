@@ -94,6 +94,35 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
+/// The page that describes scripts.
+pub(super) fn reference() -> String {
+    let mut page = String::new();
+    for line in include_str!("reference.md").lines() {
+        let group = line
+            .strip_prefix("<!-- ")
+            .and_then(|line| line.strip_suffix(" -->"));
+        let Some(group) = group else {
+            page.extend([line, "\n"]);
+            continue;
+        };
+        page.push_str("| word | what it does |\n| --- | --- |\n");
+        for info in WORDS.iter().filter(|info| info.group.name() == group) {
+            let blank = if info.usage.is_empty() { "" } else { " " };
+            let usage = info.usage.replace('|', "\\|");
+            page.extend([
+                "| `",
+                info.name,
+                blank,
+                &usage,
+                "` | ",
+                info.meaning,
+                " |\n",
+            ]);
+        }
+    }
+    page
+}
+
 /// What the notation knows of a word.
 #[derive(Debug)]
 pub(crate) struct WordInfo {
@@ -122,6 +151,19 @@ pub(crate) enum Group {
     Time,
     /// The response, the connection and how they end.
     Transport,
+}
+
+impl Group {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "Anthropic",
+            Self::Body => "Body",
+            Self::Meaning => "Meaning",
+            Self::Responses => "Responses",
+            Self::Time => "Time",
+            Self::Transport => "Transport",
+        }
+    }
 }
 
 /// A kind of argument.
@@ -655,3 +697,28 @@ pub(crate) const WORDS: &[WordInfo] = &[
         "`response.failed`",
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_has_one_row() {
+        for (index, info) in WORDS.iter().enumerate() {
+            assert_eq!(Word::parse(info.name), Some(info.word), "{}", info.name);
+            let same = WORDS.iter().filter(|other| other.word == info.word);
+            assert_eq!(same.count(), 1, "{index}");
+        }
+        // The enum is dense, so its last variant tells how many there are.
+        assert_eq!(WORDS.len(), Word::Zstd as usize + 1);
+    }
+
+    #[test]
+    fn every_row_is_in_the_reference() {
+        let page = reference();
+
+        for info in WORDS {
+            assert!(page.contains(&format!("| `{}", info.name)), "{}", info.name);
+        }
+    }
+}

@@ -301,7 +301,7 @@ impl<S: Socket> Peer for Exchange<'_, S> {
                 _ if !has_body => Framing::None,
                 (Some(len), _) => Framing::Counted(len),
                 (None, Some(Length::Bytes(len))) => {
-                    text.push_str(&format!("content-length: {len}\r\n"));
+                    text.extend(["content-length: ", &len.to_string(), "\r\n"]);
                     Framing::Counted(len)
                 }
                 (None, None) if said("transfer-encoding").is_none() => {

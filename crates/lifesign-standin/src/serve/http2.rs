@@ -229,7 +229,7 @@ impl Peer for Exchange {
         // What was written before has to reach the socket first.
         tokio::time::sleep(SETTLE).await;
         if self.order(Order::Cut).is_ok() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -236,6 +236,8 @@ impl<P: Peer> Player<'_, P> {
             self.head = Some(status);
             return Ok(());
         }
+        // Words behind an explicit JSON head become its body, whatever was asked for.
+        self.is_whole |= status.kind == Some(Kind::Json);
         self.send_head(status).await
     }
 
@@ -350,18 +352,14 @@ impl<P: Peer> Player<'_, P> {
         let mut rest = value;
         while let Some((before, behind)) = rest.split_once('<') {
             filled.push_str(before);
-            match behind
-                .split_once('>')
-                .and_then(|(name, rest)| Some((self.time(name)?, rest)))
-            {
-                Some((time, behind)) => {
-                    filled.push_str(&time);
-                    rest = behind;
-                }
-                None => {
-                    filled.push('<');
-                    rest = behind;
-                }
+            let named = behind.split_once('>');
+            let time = named.and_then(|(name, behind)| Some((self.time(name)?, behind)));
+            if let Some((time, behind)) = time {
+                filled.push_str(&time);
+                rest = behind;
+            } else {
+                filled.push('<');
+                rest = behind;
             }
         }
         filled.push_str(rest);

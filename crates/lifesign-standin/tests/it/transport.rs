@@ -1,6 +1,10 @@
 //! How responses begin, go on and end.
 
-use std::{io::Read as _, time::Duration};
+use std::{
+    io::Read as _,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use lifesign_standin::{End, Standin};
 use pretty_assertions::assert_eq;
@@ -72,7 +76,7 @@ async fn steps_take_the_time_they_say_divided_by_the_speed() {
     let since: Vec<_> = request
         .writes
         .iter()
-        .map(|(at, _)| *at - request.at)
+        .map(|(at, _)| at.saturating_sub(request.at))
         .collect();
     for (at, due) in since.iter().zip([100, 150, 200, 250]) {
         let due = Duration::from_millis(due);
@@ -95,7 +99,7 @@ async fn a_peer_that_leaves_is_noticed_while_the_script_holds() {
     drop(client);
 
     let left = standin.wait_for_peer_closed(0, LIMIT).await.unwrap();
-    assert!(standin.elapsed() - left < Duration::from_secs(1));
+    assert!(standin.elapsed().saturating_sub(left) < Duration::from_secs(1));
     let request = standin.wait_for_end(0, LIMIT).await.unwrap();
     assert_eq!(request.ended.unwrap().0, End::PeerLeft);
 }
@@ -167,7 +171,7 @@ async fn a_drip_writes_byte_by_byte_and_glue_writes_once() {
     let mut expected = vec![1; 13];
     expected.push(21);
     assert_eq!(lens, expected);
-    assert!(request.writes[12].0 - request.writes[0].0 >= Duration::from_millis(55));
+    assert!(request.writes[12].0.saturating_sub(request.writes[0].0) >= Duration::from_millis(55));
 }
 
 #[tokio::test]
@@ -414,4 +418,35 @@ async fn a_speed_that_is_no_speed_is_refused() {
             "{error}"
         );
     }
+}
+
+#[tokio::test]
+async fn every_event_is_told_in_words_and_as_json() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let teller = Arc::clone(&told);
+    let standin = Standin::script("status 200 sse; comment; eof").unwrap();
+    let standin = standin.on_event(move |event| teller.lock().unwrap().push(event.clone()));
+    let standin = standin.start().await.unwrap();
+
+    ask(&standin).await;
+    assert!(standin.wait_for_peer_closed(0, LIMIT).await.is_some());
+
+    let told = told.lock().unwrap();
+    let lines: Vec<String> = told.iter().map(ToString::to_string).collect();
+    let behind_time: Vec<&str> = lines
+        .iter()
+        .map(|line| line.split_once(" s  ").unwrap().1)
+        .collect();
+    let expected = [
+        "1  connected",
+        "1.1  POST /v1/chat/completions HTTP/1.1, attempt 1, 27 bytes",
+        "1.1  status 200",
+        "1.1  wrote 13 bytes",
+        "1.1  ended properly after 13 bytes of body",
+        "1  the peer closed the connection",
+    ];
+    assert_eq!(behind_time, expected);
+    let json = serde_json::to_value(&told[4]).unwrap();
+    assert_eq!(json["event"], "ended");
+    assert_eq!((&json["how"], &json["bytes"]), (&"eof".into(), &13.into()));
 }
