@@ -10,6 +10,7 @@ mod drain;
 mod endpoint;
 mod error;
 mod http1;
+mod http2;
 mod meter;
 mod outgoing;
 mod pool;
@@ -24,7 +25,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, response};
-use lifesign_core::Stage;
 
 pub use self::decode::{CODINGS, ContentDecoder, EncodingError, PIECE};
 pub use self::endpoint::{Endpoint, EndpointError};
@@ -35,7 +35,8 @@ pub use self::tls::RootsError;
 
 use self::connect::Connector;
 use self::drain::Drain;
-use self::http1::{Http1, Http1Exchange, Way};
+use self::http1::{Http1, Http1Exchange};
+use self::http2::{Http2Exchange, Lease, Links, Opened};
 use self::pool::Pool;
 use self::proxy::Proxies;
 use self::tls::Tls;
@@ -68,8 +69,9 @@ impl Default for TransportConfig {
 /// Opens connections and keeps those that can be used again. Shared by all calls of a client.
 #[derive(Debug)]
 pub struct Transport {
-    connector: Connector,
+    connector: Arc<Connector>,
     pool: Arc<Pool>,
+    links: Arc<Links>,
 }
 
 impl Transport {
@@ -79,16 +81,18 @@ impl Transport {
     ///
     /// Fails where an entry of `extra_roots` holds no certificate.
     pub fn new(config: TransportConfig) -> Result<Self, RootsError> {
+        let connector = Arc::new(Connector {
+            proxies: Proxies::new(config.proxy),
+            tls: Tls::new(&config.extra_roots)?,
+        });
         Ok(Self {
-            connector: Connector {
-                proxies: Proxies::new(config.proxy),
-                tls: Tls::new(&config.extra_roots)?,
-            },
             pool: Arc::new(Pool::new(config.pool_idle, config.pool_idle_for)),
+            links: Arc::new(Links::new(Arc::clone(&connector), config.pool_idle_for)),
+            connector,
         })
     }
 
-    /// Opens a connection to `endpoint`, or takes an idle one unless it must be `fresh`.
+    /// Opens a connection to `endpoint`, or takes an open one unless it must be `fresh`.
     ///
     /// Where the opening has got to is shown by `progress`, also after it was dropped.
     ///
@@ -105,49 +109,57 @@ impl Transport {
         fresh: bool,
         progress: &ConnectProgress,
     ) -> Result<Connection, ConnectError> {
-        if !fresh && let Some(idle) = self.pool.take(endpoint) {
-            return Ok(Connection {
-                line: ConnectionKind::Http1(Box::new(idle), Arc::clone(&self.pool)),
-                reused: true,
+        if endpoint.http2 && !self.links.is_http1(endpoint) {
+            return Ok(match self.links.open(endpoint, fresh, progress).await? {
+                Opened::Http2(lease, reused) => Connection {
+                    kind: ConnectionKind::Http2(lease),
+                    reused,
+                },
+                Opened::Http1(http1) => self.connection(http1, false),
             });
         }
-        let opened = self.connector.open(endpoint, progress).await?;
-        let way = Way {
-            endpoint: Arc::new(endpoint.clone()),
-            absolute: opened.absolute,
-            proxy_authorization: opened.proxy_authorization,
-        };
-        let http1 = Http1::start(opened.line, way).await.map_err(|error| {
-            ConnectError::new(Stage::Tcp, ConnectErrorKind::Reset, endpoint.to_string()).with(error)
-        })?;
-        Ok(Connection {
-            line: ConnectionKind::Http1(Box::new(http1), Arc::clone(&self.pool)),
-            reused: false,
-        })
+        if !fresh && let Some(idle) = self.pool.take(&endpoint.with_http1()) {
+            return Ok(self.connection(idle, true));
+        }
+        let http1 = http2::open_http1(&self.connector, endpoint, progress).await?;
+        Ok(self.connection(http1, false))
     }
 
     /// Returns how many HTTP/1.1 connections are idle.
     pub fn idle(&self) -> usize {
         self.pool.len()
     }
+
+    fn connection(&self, http1: Http1, reused: bool) -> Connection {
+        Connection {
+            kind: ConnectionKind::Http1(Box::new(http1), Arc::clone(&self.pool)),
+            reused,
+        }
+    }
 }
 
-/// A connection that carries one exchange next.
+/// A connection, or a place on one, that carries one exchange next.
 #[derive(Debug)]
 pub struct Connection {
-    line: ConnectionKind,
+    kind: ConnectionKind,
     reused: bool,
 }
 
 #[derive(Debug)]
 enum ConnectionKind {
     Http1(Box<Http1>, Arc<Pool>),
+    Http2(Lease),
 }
 
 impl Connection {
-    /// Whether the connection has carried an exchange before.
+    /// Whether the connection was opened for an earlier exchange.
     pub fn is_reused(&self) -> bool {
         self.reused
+    }
+
+    /// Whether the exchange will be one of several on an HTTP/2 connection.
+    pub fn is_http2(&self) -> bool {
+        matches!(self.kind, ConnectionKind::Http2(_))
     }
 
     /// Begins an exchange. The request is sent as the exchange is polled.
@@ -155,11 +167,15 @@ impl Connection {
     /// Of the URI only path and query matter; the rest, and the headers that depend on the way, are
     /// put in here.
     pub fn send(self, request: Request<Bytes>) -> Exchange {
-        match self.line {
-            ConnectionKind::Http1(http1, pool) => Exchange {
-                kind: ExchangeKind::Http1(Box::new(http1.send(request, pool))),
-            },
-        }
+        let kind = match self.kind {
+            ConnectionKind::Http1(http1, pool) => {
+                ExchangeKind::Http1(Box::new(http1.send(request, pool)))
+            }
+            ConnectionKind::Http2(lease) => {
+                ExchangeKind::Http2(Box::new(Http2Exchange::start(lease, request)))
+            }
+        };
+        Exchange { kind }
     }
 }
 
@@ -170,7 +186,8 @@ pub enum Step {
     Wrote,
     /// The socket accepted the last request byte.
     Sent,
-    /// Bytes arrived that nothing can be made of yet.
+    /// Bytes arrived that nothing can be made of yet. Not on HTTP/2, where they may be another
+    /// stream's or the answer to a keep-alive.
     Raw,
     /// The response headers are whole.
     Head(response::Parts),
@@ -191,6 +208,7 @@ pub struct Exchange {
 #[derive(Debug)]
 enum ExchangeKind {
     Http1(Box<Http1Exchange>),
+    Http2(Box<Http2Exchange>),
 }
 
 impl Exchange {
@@ -211,26 +229,39 @@ impl Exchange {
     pub fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<Step, TransportError>> {
         match &mut self.kind {
             ExchangeKind::Http1(exchange) => exchange.poll_step(cx),
+            ExchangeKind::Http2(exchange) => exchange.poll_step(cx),
         }
     }
 
     /// Makes the next poll ask the kernel for bytes, whether or not the I/O driver has run since
-    /// they came. On HTTP/2 only the connection's own task can read.
+    /// they came.
+    ///
+    /// On HTTP/2 only the connection's own task reads, so there this does nothing: let the runtime
+    /// turn once instead.
     pub fn look(&self) {
-        match &self.kind {
-            ExchangeKind::Http1(exchange) => exchange.meter().look(),
+        if let ExchangeKind::Http1(exchange) = &self.kind {
+            exchange.meter().look();
+        }
+    }
+
+    /// Keeps the connection from carrying another exchange, for one that fell silent.
+    ///
+    /// An HTTP/1.1 connection never outlives an exchange that was dropped, so this matters on
+    /// HTTP/2 only: other streams go on, further ones get another connection.
+    pub fn poison(&self) {
+        if let ExchangeKind::Http2(exchange) = &self.kind {
+            exchange.poison();
         }
     }
 
     /// Returns the bytes read from and written to the socket so far, below TLS and over all of
-    /// the connection's life.
+    /// the connection's life; on HTTP/2 those of all its streams.
     pub fn io_bytes(&self) -> (u64, u64) {
-        match &self.kind {
-            ExchangeKind::Http1(exchange) => {
-                let meter = exchange.meter();
-                (meter.read(), meter.written())
-            }
-        }
+        let meter = match &self.kind {
+            ExchangeKind::Http1(exchange) => exchange.meter(),
+            ExchangeKind::Http2(exchange) => exchange.meter(),
+        };
+        (meter.read(), meter.written())
     }
 
     /// Lets the exchange go after the end of the answer. Returns at once.
@@ -242,8 +273,8 @@ impl Exchange {
     }
 
     fn give_back(self) {
-        match self.kind {
-            ExchangeKind::Http1(exchange) => exchange.give_back(),
+        if let ExchangeKind::Http1(exchange) = self.kind {
+            exchange.give_back();
         }
     }
 }

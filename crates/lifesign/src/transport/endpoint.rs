@@ -81,6 +81,14 @@ impl Endpoint {
         }
     }
 
+    /// Returns the same place without HTTP/2.
+    pub(super) fn with_http1(&self) -> Self {
+        Self {
+            http2: false,
+            ..self.clone()
+        }
+    }
+
     /// Returns the whole URL of what `uri` asks for here.
     pub(super) fn absolute(&self, uri: &Uri) -> Option<Uri> {
         let scheme = if self.tls {

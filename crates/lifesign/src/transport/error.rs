@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use lifesign_core::Stage;
 
+use super::endpoint::Endpoint;
+
 /// A cause, shared so that several waiters for one connection can all be told.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
@@ -88,6 +90,12 @@ impl ConnectError {
             _ => ConnectErrorKind::Unreachable,
         };
         Self::new(stage, kind, peer).with(error)
+    }
+
+    /// Says that HTTP could not be begun on an open connection.
+    pub(super) fn of_http(endpoint: &Endpoint, error: TransportError) -> Self {
+        let stage = if endpoint.tls { Stage::Tls } else { Stage::Tcp };
+        Self::new(stage, ConnectErrorKind::Reset, endpoint.to_string()).with(error)
     }
 
     /// Returns what to do about it, where something is known to help.
@@ -214,10 +222,6 @@ pub enum TransportErrorKind {
 }
 
 impl TransportError {
-    pub(super) fn new(kind: TransportErrorKind) -> Self {
-        Self { kind, cause: None }
-    }
-
     /// Classifies what hyper reports, `in_body` or before the response headers were whole.
     pub(super) fn of_hyper(error: hyper::Error, in_body: bool) -> Self {
         let kind = classify(&error, in_body);
@@ -225,6 +229,16 @@ impl TransportError {
             kind,
             cause: Some(Arc::new(error)),
         }
+    }
+
+    /// Whether the whole connection is lost, not only one HTTP/2 stream.
+    pub(super) fn is_of_connection(&self) -> bool {
+        !matches!(
+            self.kind,
+            TransportErrorKind::StreamRefused
+                | TransportErrorKind::StreamReset { .. }
+                | TransportErrorKind::Unsendable
+        )
     }
 
     /// Whether the error names a cause that the connection itself may know better.

@@ -4,10 +4,11 @@
 //! anything of it yet: that is what the raw clock is about.
 
 use std::io::{self, Read};
+use std::mem;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -21,6 +22,8 @@ pub(super) struct Meter {
     written: AtomicU64,
     /// How often everything written so far had been taken by the kernel.
     flushes: AtomicU64,
+    /// Who waits for the next of those times.
+    on_flush: Mutex<Vec<Waker>>,
     /// Whether the next read asks the kernel itself.
     look: AtomicBool,
 }
@@ -42,6 +45,24 @@ impl Meter {
 
     pub(super) fn flushes(&self) -> u64 {
         self.flushes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn wake_on_flush(&self, waker: &Waker) {
+        let mut waiting = self.on_flush.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting.iter().any(|known| known.will_wake(waker)) {
+            waiting.push(waker.clone());
+        }
+    }
+
+    fn count_flush(&self) {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        let waiting = {
+            let mut waiting = self.on_flush.lock().unwrap_or_else(PoisonError::into_inner);
+            mem::take(&mut *waiting)
+        };
+        for waker in waiting {
+            waker.wake();
+        }
     }
 }
 
@@ -252,7 +273,7 @@ impl AsyncWrite for Line {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.layer).poll_flush(cx))?;
-        self.meter.flushes.fetch_add(1, Ordering::Relaxed);
+        self.meter.count_flush();
         Poll::Ready(Ok(()))
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::task::AtomicWaker;
 use http_body::{Body, Frame, SizeHint};
 
 use super::meter::Meter;
@@ -28,6 +29,7 @@ impl Outgoing {
             flushes_before: AtomicU64::new(meter.flushes()),
             written_before: meter.written(),
             meter: Arc::clone(meter),
+            waker: AtomicWaker::new(),
         });
         Self {
             rest: body,
@@ -76,9 +78,19 @@ pub(super) struct SendProgress {
     flushes_before: AtomicU64,
     written_before: u64,
     meter: Arc<Meter>,
+    /// Who waits to hear of the next piece, where that is not who polls the connection.
+    waker: AtomicWaker,
 }
 
 impl SendProgress {
+    /// Wakes `cx` when the next piece is handed out, or when the last one has been sent.
+    pub(super) fn register(&self, cx: &Context<'_>) {
+        self.waker.register(cx.waker());
+        if self.all.load(Ordering::Acquire) {
+            self.meter.wake_on_flush(cx.waker());
+        }
+    }
+
     /// Returns the body bytes that HTTP has taken.
     pub(super) fn handed_out(&self) -> u64 {
         self.handed_out.load(Ordering::Acquire)
@@ -99,5 +111,6 @@ impl SendProgress {
                 .store(self.meter.flushes(), Ordering::Release);
             self.all.store(true, Ordering::Release);
         }
+        self.waker.wake();
     }
 }

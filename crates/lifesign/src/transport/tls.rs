@@ -120,9 +120,10 @@ fn classify(host: &str, error: io::Error) -> ConnectError {
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let kind = match tls {
-        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            ConnectErrorKind::CertificateIssuer
-        }
+        // A bad signature is that of a root which only bears the name of the issuer.
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => ConnectErrorKind::CertificateIssuer,
         Some(rustls::Error::InvalidCertificate(_)) => ConnectErrorKind::CertificateRefused,
         Some(_) => ConnectErrorKind::Tls,
         None => return ConnectError::of_io(Stage::Tls, host, error),

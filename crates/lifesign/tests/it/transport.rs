@@ -3,3 +3,6 @@
 mod server;
 
 mod http1;
+mod http2;
+mod proxy;
+mod tls;

@@ -1,7 +1,6 @@
 //! Servers of a few lines: a listener, and bytes written by hand.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -142,9 +141,4 @@ pub(crate) async fn pends<F: Future>(wait: Duration, future: F) -> bool {
         Poll::Pending => sleep.as_mut().poll(cx).map(|()| true),
     })
     .await
-}
-
-/// A transport that several tasks use.
-pub(crate) fn shared() -> Arc<Transport> {
-    Arc::new(transport())
 }
