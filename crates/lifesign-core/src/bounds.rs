@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Limit, Setting};
+use crate::{BoundName, Limit, Setting};
 
 /// What every bound is set to, and where each value came from.
 ///
@@ -41,6 +41,42 @@ pub struct Bounds {
     pub phase_defaults: bool,
     /// Whether the upstream shows work before content, so that `before_content` applies by default.
     pub shows_work: bool,
+}
+
+impl Bounds {
+    /// Returns the bound of this name.
+    pub const fn limit(&self, name: BoundName) -> &Setting<Limit> {
+        match name {
+            BoundName::WallClock => &self.wall_clock,
+            BoundName::Lifetime => &self.lifetime,
+            BoundName::WholeCall => &self.whole_call,
+            BoundName::Connect => &self.connect,
+            BoundName::Headers => &self.headers,
+            BoundName::BeforeContent => &self.before_content,
+            BoundName::BetweenEvents => &self.between_events,
+            BoundName::ReasoningOnly => &self.reasoning_only,
+            BoundName::UpstreamQuiet => &self.upstream_quiet,
+            BoundName::Flat => &self.flat,
+            BoundName::RawSilence => &self.raw_silence,
+        }
+    }
+
+    /// Returns the bound of this name, to be changed.
+    pub const fn limit_mut(&mut self, name: BoundName) -> &mut Setting<Limit> {
+        match name {
+            BoundName::WallClock => &mut self.wall_clock,
+            BoundName::Lifetime => &mut self.lifetime,
+            BoundName::WholeCall => &mut self.whole_call,
+            BoundName::Connect => &mut self.connect,
+            BoundName::Headers => &mut self.headers,
+            BoundName::BeforeContent => &mut self.before_content,
+            BoundName::BetweenEvents => &mut self.between_events,
+            BoundName::ReasoningOnly => &mut self.reasoning_only,
+            BoundName::UpstreamQuiet => &mut self.upstream_quiet,
+            BoundName::Flat => &mut self.flat,
+            BoundName::RawSilence => &mut self.raw_silence,
+        }
+    }
 }
 
 impl Default for Bounds {
@@ -97,6 +133,6 @@ impl Notices {
     /// The default: 30 s, doubling up to 5 min.
     pub const DEFAULT: Self = Self::Doubling {
         first: Duration::from_secs(30),
-        cap: Duration::from_secs(300),
+        cap: Duration::from_mins(5),
     };
 }

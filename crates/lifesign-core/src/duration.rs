@@ -84,7 +84,10 @@ pub fn human(duration: Duration) -> String {
         if nanos == 0 {
             return "0 s".to_owned();
         }
-        return format!("{} ms", decimal(u64::from(nanos / 1_000_000), nanos % 1_000_000, 6));
+        return format!(
+            "{} ms",
+            decimal(u64::from(nanos / 1_000_000), nanos % 1_000_000, 6)
+        );
     }
     if seconds < 120 {
         return format!("{} s", decimal(seconds, nanos, 9));
@@ -245,7 +248,7 @@ mod tests {
     #[test]
     fn measured_durations_are_cut_to_what_people_read() {
         assert_eq!(human_measured(Duration::from_micros(45_003_182)), "45 s");
-        assert_eq!(human_measured(Duration::from_micros(1_561_000)), "1.5 s");
+        assert_eq!(human_measured(Duration::from_millis(1_561)), "1.5 s");
         assert_eq!(human_measured(Duration::from_micros(3_999)), "3 ms");
     }
 
