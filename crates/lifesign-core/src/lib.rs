@@ -7,25 +7,52 @@
 //! verdict at the same instant under tokio, in a test, and over a recording a year later.
 #![forbid(unsafe_code)]
 
+mod account;
 mod ages;
 mod bound;
 mod bounds;
+mod catalog;
+mod check;
 pub mod duration;
+mod explain;
 mod failure;
+mod glob;
+mod hold;
+mod key;
 mod phase;
+mod profile;
 mod progress;
+mod resolve;
+mod retry;
 mod setting;
+mod settings;
 mod sign;
+mod usage;
 mod watch;
 
+pub use account::{AttemptOutcome, AttemptRecord};
 pub use ages::Ages;
 pub use bound::BoundName;
 pub use bounds::{Bounds, Notices, Rate};
-pub use failure::FailureCode;
+pub use catalog::{CatalogBound, CatalogRow, Hosts, ROWS};
+pub use check::{Conflict, check};
+pub use explain::{Explained, explain};
+pub use failure::{AGENT_CHARS, Failure, FailureCode, FailureReport, TEXT_CHARS, quote};
+pub use glob::glob;
+pub use hold::{Hold, HoldKey, HoldWait, Holds};
+pub use key::{KEYS, Key, UPSTREAM_KEYS, UpstreamKey, reference_markdown, unknown_setting};
 pub use phase::{Phase, Stage};
+pub use profile::Profile;
 pub use progress::{Clock, Finding, HeartbeatOrigin, Progress};
+pub use resolve::{Layer, Target, resolve};
+pub use retry::{
+    BodyHints, Budget, Commit, Decision, GiveUp, Hints, Past, RetryPolicy, Tier, TierPolicy, Tries,
+    decide, parse_wait, wait_in_prose,
+};
 pub use setting::{Limit, Origin, Setting};
+pub use settings::{Limits, SettingError, Settings, Value};
 pub use sign::{Block, BlockKind, Sign};
+pub use usage::Usage;
 pub use watch::{
     CallShape, Cut, Heartbeats, Join, JoinBlock, LastHeartbeat, Notice, Readings, Row, Tally,
     Verdict, Watch, WireDefaults, rows,

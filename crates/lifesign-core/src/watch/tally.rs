@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Ages, HeartbeatOrigin};
 
 /// The counts, times and gaps of one attempt.
@@ -38,7 +40,8 @@ pub struct Tally {
 }
 
 /// Heartbeats by origin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Heartbeats {
     /// Frames of the provider's own dialect.
     pub provider: u64,

@@ -1,0 +1,194 @@
+//! One sentence for the person who waits, and one piece of advice.
+//!
+//! The person does not know what a bound, a frame or an upstream is. The advice may name a setting;
+//! the sentence never does.
+
+use super::{Failure, FailureCode};
+use crate::duration::{human, human_measured};
+use crate::{Phase, Stage};
+
+impl Failure {
+    /// Returns one plain sentence for the person who waits. No two codes share one.
+    pub fn sentence(&self) -> String {
+        let time = self.for_how_long();
+        let limit = self.limit.map(human);
+        let partial = self.partial;
+        match self.code {
+            FailureCode::BytesOnly => {
+                format!("Only scraps of an answer came{time}; trying again may help.")
+            }
+            FailureCode::Cancelled => "You stopped the answer before it was complete.".to_owned(),
+            FailureCode::Connect => match self.stage {
+                Some(Stage::Dns) => "The address of the model's server could not be looked up; check it and the network.",
+                Some(Stage::Proxy) => "The proxy on the way to the model's server let nothing through; check its settings.",
+                Some(Stage::Tls) => "No secure connection to the model's server could be made; check its address.",
+                Some(Stage::Tcp) | None => "The model's server could not be reached; check its address and the network.",
+            }
+            .to_owned(),
+            FailureCode::ConnectionLost if partial => {
+                "The connection broke in the middle of the answer; what had come is kept.".to_owned()
+            }
+            FailureCode::ConnectionLost => {
+                "The connection broke before the answer began; trying again may help.".to_owned()
+            }
+            FailureCode::ConsumerStalled => {
+                "The answer was given up because nobody was reading it.".to_owned()
+            }
+            FailureCode::Empty => {
+                "The model's server sent an empty answer; trying again may help.".to_owned()
+            }
+            FailureCode::Exhausted => match self.resets_at {
+                Some(at) => format!("The account has used up what it may use until {at}."),
+                None => "The account has used up what it may use; add to it or use another.".to_owned(),
+            },
+            FailureCode::HeartbeatsOnly => format!(
+                "The line to the model's server was alive{time}, but no answer came over it; trying again may help."
+            ),
+            FailureCode::Lifetime => {
+                let limit = limit.map(|limit| format!("{limit} ")).unwrap_or_default();
+                format!("The {limit}set aside for the model's server ran out; try again later or allow more.")
+            }
+            FailureCode::NoContent => format!(
+                "The model's server was at work{time} without a word of an answer; trying again may help."
+            ),
+            FailureCode::Overloaded => {
+                "The model's server has more to do than it can; try again in a while.".to_owned()
+            }
+            FailureCode::ProviderError => {
+                "The model's server had a fault of its own; trying again may help.".to_owned()
+            }
+            FailureCode::QueueFull => {
+                "Too many requests are waiting in line already; try again in a moment.".to_owned()
+            }
+            FailureCode::RateLimited => match self.retry_after.filter(|wait| !wait.is_zero()) {
+                Some(wait) => {
+                    let wait = human_measured(wait);
+                    format!("Requests came faster than the provider allows; try again in {wait}.")
+                }
+                None => "Requests came faster than the provider allows; try again in a while.".to_owned(),
+            },
+            FailureCode::RawSilent if partial => {
+                format!("The model's server went quiet{time} in the middle of the answer; what had come is kept.")
+            }
+            FailureCode::RawSilent => {
+                format!("The model's server went quiet{time}; trying again may help.")
+            }
+            FailureCode::ReasoningOnly => {
+                format!("The model only thought{time} and said nothing; allow more or ask for less thinking.")
+            }
+            FailureCode::RefusedSetting => {
+                "A setting cannot be used as it stands; correct it and start again.".to_owned()
+            }
+            FailureCode::Rejected => {
+                "The provider refused the request; sending the same again will not help.".to_owned()
+            }
+            FailureCode::TooLarge => match self.phase {
+                Phase::Queued | Phase::Connecting | Phase::Sending => {
+                    "The request is larger than is allowed.".to_owned()
+                }
+                _ => "The answer grew larger than is allowed.".to_owned(),
+            },
+            FailureCode::Truncated if partial => {
+                "The answer stopped before its end; what had come is kept.".to_owned()
+            }
+            FailureCode::Truncated => {
+                "The answer stopped before it had begun; trying again may help.".to_owned()
+            }
+            FailureCode::Unreadable => {
+                "What came back is not an answer of a model; check the server's address.".to_owned()
+            }
+            FailureCode::WallClock => {
+                let limit = limit.unwrap_or_else(|| "time".to_owned());
+                let state = if partial || self.phase == Phase::AfterContent {
+                    "while the answer was still coming"
+                } else {
+                    "before the answer began"
+                };
+                format!("The {limit} you allowed ran out {state}; ask for less or allow more.")
+            }
+            FailureCode::WholeCall => {
+                let limit = limit.unwrap_or_else(|| "time".to_owned());
+                format!("The answer was not complete within the {limit} that one may take; allow more.")
+            }
+        }
+    }
+
+    /// Returns what may help, naming the setting where one would, or `None` if nothing is known to.
+    pub fn hint(&self) -> Option<String> {
+        if self.advice.is_some() {
+            return self.advice.clone();
+        }
+        let raise = |otherwise: &str| match self.setting() {
+            Some(setting) => format!("raise {setting}, {otherwise}"),
+            None => otherwise.to_owned(),
+        };
+        Some(match self.code {
+            FailureCode::Cancelled => return None,
+            FailureCode::BytesOnly => "try again; suspect a proxy that buffers or drips".to_owned(),
+            FailureCode::Connect => match self.stage {
+                Some(Stage::Dns) => "check the host name in the base URL",
+                Some(Stage::Proxy) => "check the proxy variables and the proxy's log",
+                Some(Stage::Tls) => "check the certificate, or whether the base URL wants http",
+                Some(Stage::Tcp) | None => "check the base URL and that something listens there",
+            }
+            .to_owned(),
+            FailureCode::ConnectionLost => {
+                "try again; if it recurs, suspect a proxy or load balancer on the way".to_owned()
+            }
+            FailureCode::ConsumerStalled => {
+                "read the answer, or raise limits.reader_stall".to_owned()
+            }
+            FailureCode::Empty => {
+                "try again; if it recurs, check the model's name and the wire".to_owned()
+            }
+            FailureCode::Exhausted => match self.resets_at {
+                Some(at) => format!("come back at {at}, use another key, or raise retry.max_wait"),
+                None => "add credit, raise the account's limit, or use another key".to_owned(),
+            },
+            FailureCode::HeartbeatsOnly => {
+                raise("or try again: a hop on the way lives, the model may not")
+            }
+            FailureCode::Lifetime => raise("or turn it off"),
+            FailureCode::NoContent => raise("or give max_tokens if the model thinks out of sight"),
+            FailureCode::Overloaded => "wait, then try again, or use another upstream".to_owned(),
+            FailureCode::ProviderError => "read the provider's message, then try again".to_owned(),
+            FailureCode::QueueFull => {
+                "try again later, or raise the queue of the upstream".to_owned()
+            }
+            FailureCode::RateLimited => {
+                "wait as long as asked, send less at once, or raise retry.attempts".to_owned()
+            }
+            FailureCode::RawSilent => {
+                raise("if the provider is slow rather than dead; else try again")
+            }
+            FailureCode::ReasoningOnly => raise("or ask for less thinking"),
+            FailureCode::RefusedSetting => match self.setting() {
+                Some(setting) => format!("correct {setting}"),
+                None => "correct the field that the message names".to_owned(),
+            },
+            FailureCode::Rejected => self.rejected_hint().to_owned(),
+            FailureCode::TooLarge => raise("or ask for less"),
+            FailureCode::Truncated => {
+                "keep or discard what came; it is not a whole answer".to_owned()
+            }
+            FailureCode::Unreadable => "check the base URL and the wire".to_owned(),
+            FailureCode::WallClock => raise("or ask for a shorter answer"),
+            FailureCode::WholeCall => raise("or ask for a stream"),
+        })
+    }
+
+    const fn rejected_hint(&self) -> &'static str {
+        let status = match (self.status, self.stated_status) {
+            (Some(200..=299) | None, stated) => stated,
+            (sent, _) => sent,
+        };
+        match status {
+            Some(300..=399) => "redirects are not followed: give the final address as base_url",
+            Some(401) => "check the API key",
+            Some(403) => "check what the API key may use",
+            Some(404) => "check the base URL and the model's name",
+            Some(413) => "send a smaller request",
+            _ => "change the request; sending it again gives the same",
+        }
+    }
+}
