@@ -1,5 +1,7 @@
 //! Tokens, as far as the provider told.
 
+use std::ops::Add;
+
 use serde::{Deserialize, Serialize};
 
 /// Tokens of an attempt or a call. What the provider did not tell is unknown, which is not zero.
@@ -24,27 +26,30 @@ impl Usage {
         *self == Self::default()
     }
 
-    /// Returns the sum with `other`; a count that one of the two does not know is unknown.
-    ///
-    /// Half a sum would be read as a whole one, so it is not given.
-    #[must_use]
-    pub fn add(self, other: Self) -> Self {
-        let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-        Self {
-            input_tokens: add(self.input_tokens, other.input_tokens),
-            output_tokens: add(self.output_tokens, other.output_tokens),
-            cached_input_tokens: add(self.cached_input_tokens, other.cached_input_tokens),
-            reasoning_tokens: add(self.reasoning_tokens, other.reasoning_tokens),
-        }
-    }
-
     /// Returns the sum over all attempts of a call, discarded ones included.
     ///
     /// Returns `None` if there is none, or if the usage of one of them is unknown.
     pub fn total(attempts: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         let mut attempts = attempts.into_iter();
         let first = attempts.next()??;
-        attempts.try_fold(first, |sum, usage| Some(sum.add(usage?)))
+        attempts.try_fold(first, |sum, usage| Some(sum + usage?))
+    }
+}
+
+impl Add for Usage {
+    type Output = Self;
+
+    /// Returns the sum with `other`; a count that one of the two does not know is unknown.
+    ///
+    /// Half a sum would be read as a whole one, so it is not given.
+    fn add(self, other: Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        Self {
+            input_tokens: sum(self.input_tokens, other.input_tokens),
+            output_tokens: sum(self.output_tokens, other.output_tokens),
+            cached_input_tokens: sum(self.cached_input_tokens, other.cached_input_tokens),
+            reasoning_tokens: sum(self.reasoning_tokens, other.reasoning_tokens),
+        }
     }
 }
 
@@ -67,7 +72,7 @@ mod tests {
         };
 
         assert_eq!(
-            KNOWN.add(half),
+            KNOWN + half,
             Usage {
                 input_tokens: Some(13),
                 ..Usage::default()

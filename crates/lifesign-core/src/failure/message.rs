@@ -15,17 +15,16 @@ impl Failure {
         let mut line = self.observed();
         line.push_str(&self.limit_in_force());
         if self.attempt > 1 {
-            line.push_str(&format!("; {} attempts", self.attempt));
+            line = format!("{line}; {} attempts", self.attempt);
         }
         match self.give_up {
             // The count says it, or the code does.
             None
             | Some(
-                GiveUp::AttemptsSpent | GiveUp::TierSpent(_) | GiveUp::NotRetryable | GiveUp::Quota,
-            ) => {}
-            Some(reason) => line.push_str(&format!("; not repeated: {reason}")),
+                GiveUp::AttemptsSpent | GiveUp::NotRetryable | GiveUp::Quota | GiveUp::TierSpent(_),
+            ) => line,
+            Some(reason) => format!("{line}; not repeated: {reason}"),
         }
-        line
     }
 
     fn observed(&self) -> String {
@@ -103,7 +102,7 @@ impl Failure {
     fn answered(&self, what: &str) -> String {
         let mut line = format!("the provider {what}");
         if let Some(status) = self.status.filter(|status| !(200..300).contains(status)) {
-            line.push_str(&format!(" ({status})"));
+            line = format!("{line} ({status})");
         }
         let said = self
             .provider_message

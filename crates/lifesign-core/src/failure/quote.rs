@@ -22,9 +22,17 @@ pub fn quote(text: &str, max_chars: usize) -> String {
             len += 1;
         }
         for piece in word.split_inclusive(|c: char| !is_of_a_key(c)) {
-            let piece = if is_key(piece) { "[key]" } else { piece };
-            out.push_str(piece);
-            len += piece.chars().count();
+            let name = piece.trim_end_matches(|c| !is_of_a_key(c));
+            if is_key(name) {
+                out.push_str(KEY);
+                len += KEY.len();
+            } else {
+                out.push_str(name);
+                len += name.chars().count();
+            }
+            let end = piece.strip_prefix(name).unwrap_or_default();
+            out.push_str(end);
+            len += end.chars().count();
         }
         if len > max_chars {
             let kept = max_chars.saturating_sub(ELLIPSIS.len());
@@ -41,11 +49,13 @@ const fn is_of_a_key(c: char) -> bool {
 }
 
 fn is_key(piece: &str) -> bool {
-    let piece = piece.trim_end_matches(|c| !is_of_a_key(c));
     piece.len() >= KEY_LEN_BYTES && KEY_STARTS.iter().any(|start| piece.starts_with(start))
 }
 
 const ELLIPSIS: &str = "...";
+
+/// What stands for a key.
+const KEY: &str = "[key]";
 
 /// No key is shorter than this; "sk-learn" is none.
 const KEY_LEN_BYTES: usize = 16;
@@ -81,7 +91,7 @@ mod tests {
 
         assert_eq!(
             quote(text, TEXT_CHARS),
-            "Incorrect API key provided: [key] See ([key] sk-learn"
+            "Incorrect API key provided: [key]. See ([key]), sk-learn"
         );
     }
 

@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(read(429, &resets, body).wait, Some(Duration::from_secs(48)));
         assert_eq!(
             read(429, &resets, prose).wait,
-            Some(Duration::from_secs(360))
+            Some(Duration::from_mins(6))
         );
         assert_eq!(read(429, &[], prose).wait, Some(Duration::from_secs(5)));
         assert_eq!(

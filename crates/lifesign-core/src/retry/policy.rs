@@ -54,7 +54,7 @@ impl Default for RetryPolicy {
         };
         Self {
             attempts: Setting::default_value(4),
-            max_wait: Setting::default_value(Duration::from_secs(120)),
+            max_wait: Setting::default_value(Duration::from_mins(2)),
             max_total_wait: Setting::default_value(Limit::Off),
             after_reasoning: Setting::default_value(false),
             transport: tier(Tries::Count(3), 750, 8_000),

@@ -186,19 +186,19 @@ const UNITS: [(&[&str], Duration); 7] = [
     ),
     (
         &["m", "min", "mins", "minute", "minutes"],
-        Duration::from_secs(60),
+        Duration::from_mins(1),
     ),
     (
         &["h", "hr", "hrs", "hour", "hours"],
-        Duration::from_secs(3_600),
+        Duration::from_hours(1),
     ),
-    (&["d", "day", "days"], Duration::from_secs(86_400)),
+    (&["d", "day", "days"], Duration::from_hours(24)),
 ];
 
 const BILLION: u128 = 1_000_000_000;
 
 /// Ten years. What lies beyond is a sentinel such as 9223372036854767616 (Cerebras).
-const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+const LONGEST: Duration = Duration::from_hours(87_600);
 
 #[cfg(test)]
 mod tests {
