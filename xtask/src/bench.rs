@@ -26,7 +26,9 @@ pub(crate) fn run(filter: &[&str]) -> Result<()> {
             .flat_map(|out| BufReader::new(out).lines())
         {
             let line = line.with_context(|| format!("cannot read from `{shown}`"))?;
-            say(&line);
+            if !line.starts_with("Benchmarking ") {
+                say(&line);
+            }
             reader.read(&line);
         }
         let status = child
