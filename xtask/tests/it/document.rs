@@ -37,7 +37,19 @@ impl Document {
         found
     }
 
-    /// Returns the rows of the table whose first heading is `heading`, cell by cell.
+    /// Returns what stands from the line `heading` on.
+    pub(crate) fn from(&self, heading: &str) -> Self {
+        let start = self
+            .text
+            .find(heading)
+            .unwrap_or_else(|| panic!("no `{heading}` in {}", self.path.display()));
+        Self {
+            path: self.path.clone(),
+            text: self.text.split_at(start).1.to_owned(),
+        }
+    }
+
+    /// Returns the rows of the first table whose first heading is `heading`, cell by cell.
     pub(crate) fn table(&self, heading: &str) -> Vec<Vec<String>> {
         let mut lines = self
             .text

@@ -3,5 +3,7 @@
 // What the tests share may panic as they do.
 #[cfg(test)]
 mod document;
+#[cfg(test)]
 mod links;
+#[cfg(test)]
 mod tables;

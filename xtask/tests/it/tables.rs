@@ -2,7 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lifesign_core::BoundName;
+use std::time::Duration;
+
+use lifesign_core::{
+    AttemptRecord, BoundName, Bounds, CallShape, Failure, FailureCode, FailureReport, Phase, Tier,
+    Usage, Watch, WireDefaults,
+};
 
 use crate::document::{Document, names};
 
@@ -63,6 +68,114 @@ fn every_failure_has_a_status_for_whoever_answers_http() {
         .map(|row| names(&row[0])[0].to_owned())
         .collect();
     assert_eq!(with_status, codes);
+}
+
+#[test]
+fn failures_have_the_tier_exit_code_and_status_that_their_table_says() {
+    let written: BTreeMap<String, [String; 3]> = failures()
+        .into_iter()
+        .map(|row| {
+            let status = row[4].split([' ', ',']).next().unwrap_or_default();
+            (
+                names(&row[0]).join(" "),
+                [row[2].clone(), row[3].clone(), status.to_owned()],
+            )
+        })
+        .collect();
+
+    let expected = FailureCode::ALL
+        .into_iter()
+        .map(|code| {
+            let tier = code.tier().map_or("none", Tier::name).to_owned();
+            let status = match code {
+                FailureCode::ProviderError | FailureCode::Rejected => "as".to_owned(),
+                _ => code
+                    .http_status(None, false)
+                    .map_or_else(|| "none".to_owned(), |status| status.to_string()),
+            };
+            (
+                code.name().to_owned(),
+                [tier, code.exit_code().to_string(), status],
+            )
+        })
+        .collect();
+    assert_eq!(written, expected);
+}
+
+#[test]
+fn statuses_are_those_of_the_code() {
+    for row in Document::read("docs/reference/statuses.md").table("code") {
+        for name in names(&row[0]) {
+            let code = FailureCode::ALL
+                .into_iter()
+                .find(|code| code.name() == name)
+                .unwrap();
+            let status = code.http_status(None, false);
+            let written = row[1]
+                .split(|c: char| !c.is_ascii_digit())
+                .find_map(|word| word.parse::<u16>().ok());
+            assert!(
+                status == written || row[1].contains(&format!("else {}", status.unwrap())),
+                "{name}: {row:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_fields_of_the_json_are_those_of_its_tables() {
+    let page = Document::read("docs/reference/call-json.md");
+    let fields = |heading| -> Vec<String> {
+        let rows = page.from(heading).table("field");
+        rows.iter().map(|row| names(&row[0]).join(" ")).collect()
+    };
+
+    let failure = Failure::new(FailureCode::RawSilent, Phase::BeforeContent);
+    assert_eq!(
+        fields("## `failure`"),
+        keys(&serde_json::to_string(&FailureReport::from(&failure)).unwrap())
+    );
+
+    let tally = watch().tally();
+    let record = AttemptRecord::new(1, "house", Phase::Ended, &tally, Duration::ZERO);
+    assert_eq!(
+        fields("## `attempts[]`"),
+        keys(&serde_json::to_string(&record).unwrap())
+    );
+
+    let usage = Usage {
+        input_tokens: Some(1),
+        output_tokens: Some(2),
+        cached_input_tokens: Some(3),
+        reasoning_tokens: Some(4),
+    };
+    assert_eq!(
+        fields("## `usage`"),
+        keys(&serde_json::to_string(&usage).unwrap())
+    );
+}
+
+fn watch() -> Watch {
+    let wire = WireDefaults {
+        name: "none",
+        raw_silence: Duration::from_secs(1),
+        shows_work: false,
+        between_events: false,
+    };
+    let shape = CallShape {
+        streamed: true,
+        max_tokens: None,
+        wire,
+    };
+    Watch::new(&Bounds::default(), &shape, Duration::ZERO, Duration::ZERO)
+}
+
+/// Returns the keys of a JSON object in the order in which they stand.
+fn keys(json: &str) -> Vec<String> {
+    let sorted: BTreeMap<String, serde_json::Value> = serde_json::from_str(json).unwrap();
+    let mut keys: Vec<String> = sorted.into_keys().collect();
+    keys.sort_by_key(|key| json.find(&format!("\"{key}\":")));
+    keys
 }
 
 fn failures() -> Vec<Vec<String>> {
