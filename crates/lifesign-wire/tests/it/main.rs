@@ -3,4 +3,6 @@
 #[cfg(test)]
 mod corpus;
 #[cfg(test)]
+mod error_body;
+#[cfg(test)]
 mod framing;
