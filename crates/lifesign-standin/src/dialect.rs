@@ -391,6 +391,14 @@ fn message(saying: &Saying) -> Cow<'_, str> {
     }
 }
 
+/// The type that goes with an error code on the two wires of OpenAI.
+fn error_type(code: &str) -> &str {
+    match code {
+        "context_length_exceeded" => "invalid_request_error",
+        other => other,
+    }
+}
+
 fn data(frames: &mut String, json: &str) {
     frames.extend(["data: ", json, "\n\n"]);
 }

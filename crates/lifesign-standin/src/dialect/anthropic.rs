@@ -120,7 +120,13 @@ impl Anthropic {
                 self.close(frames);
                 event(frames, "message_stop", r#"{"type":"message_stop"}"#);
             }
-            Word::Error => error_event(saying, frames),
+            Word::Error => {
+                event(
+                    frames,
+                    "error",
+                    &meant_error(saying.text(0), &message(saying)),
+                );
+            }
             Word::Finish => {
                 self.need_start(frames);
                 self.close(frames);
@@ -162,7 +168,7 @@ impl Anthropic {
     /// Returns the body of an answer that is not streamed.
     pub(super) fn whole(&self, said: &Said, finish: Option<&str>) -> String {
         if let Some((kind, message)) = &said.error {
-            return error(kind, message);
+            return meant_error(kind, message);
         }
         let mut blocks = Vec::new();
         if let Some(think) = &said.think {
@@ -297,6 +303,21 @@ fn message_delta(frames: &mut String, reason: Option<&str>, usage: &str) {
 fn tool_block(id: &str, name: &str) -> String {
     let (id, name) = (quoted(id), quoted(name));
     format!(r#"{{"type":"tool_use","id":{id},"name":{name},"input":{{}}}}"#)
+}
+
+/// The wire's own error for a type that other wires have a name for.
+fn meant_error(kind: &str, text: &str) -> String {
+    match kind {
+        "context_length_exceeded" => error("invalid_request_error", text),
+        "insufficient_quota" => {
+            let text = quoted(text);
+            let details = r#"{"error_code":"enforced_spend_limit_reached"}"#;
+            format!(
+                r#"{{"type":"error","error":{{"type":"rate_limit_error","message":{text},"details":{details}}}}}"#
+            )
+        }
+        kind => error(kind, text),
+    }
 }
 
 fn error(kind: &str, message: &str) -> String {

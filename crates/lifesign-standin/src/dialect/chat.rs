@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{CREATED, Name, Said, comment, data, message, null, quoted};
+use super::{CREATED, Name, Said, comment, data, error_type, message, null, quoted};
 use crate::script::{Saying, Word};
 
 /// Writes chat chunks.
@@ -109,6 +109,7 @@ impl Chat {
 }
 
 fn error(kind: &str, message: &str) -> String {
-    let (kind, message) = (quoted(kind), quoted(message));
-    format!(r#"{{"error":{{"message":{message},"type":{kind},"param":null,"code":{kind}}}}}"#)
+    let (code, message) = (quoted(kind), quoted(message));
+    let kind = quoted(error_type(kind));
+    format!(r#"{{"error":{{"message":{message},"type":{kind},"param":null,"code":{code}}}}}"#)
 }

@@ -1,6 +1,6 @@
 //! OpenAI Responses.
 
-use super::{CREATED, Call, Name, Piece, Said, Usage, event, message, null, quoted};
+use super::{CREATED, Call, Name, Piece, Said, Usage, error_type, event, message, null, quoted};
 use crate::script::{Saying, Word};
 
 /// Writes response events and keeps the books of output items.
@@ -433,6 +433,7 @@ impl Item {
 }
 
 fn error(kind: &str, message: &str) -> String {
-    let (kind, message) = (quoted(kind), quoted(message));
-    format!(r#"{{"type":{kind},"code":{kind},"message":{message},"param":null}}"#)
+    let (code, message) = (quoted(kind), quoted(message));
+    let kind = quoted(error_type(kind));
+    format!(r#"{{"type":{kind},"code":{code},"message":{message},"param":null}}"#)
 }

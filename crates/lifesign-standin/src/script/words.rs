@@ -216,13 +216,13 @@ pub(crate) const WORDS: &[WordInfo] = &[
     row(
         Word::Status,
         "status",
-        "N [sse|json|text] [name: value]...",
+        "N sse|json|text [name: value]...",
         &[],
         &[],
         Group::Transport,
-        "status line and headers, flushed; `sse`, `json` and `text` add the content type. In a \
-         value, `<date+4>` becomes the HTTP date four seconds ahead, `<seconds+4>` and `<ms+4>` \
-         four seconds at the stand-in's speed. A status below 200 is an interim one",
+        "status line and headers, flushed; `sse`, `json` or `text`, if given, is the content type. \
+         In a header's value, `<date+4>` becomes the HTTP date four seconds ahead, `<seconds+4>` \
+         and `<ms+4>` four seconds at the stand-in's speed. A status below 200 is an interim one",
     ),
     row(
         Word::Length,

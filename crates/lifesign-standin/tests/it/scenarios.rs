@@ -78,8 +78,13 @@ async fn an_error_behind_a_json_head_has_the_shape_of_the_wire() {
         chat.starts_with(r#"{"error":{"message":"You exceeded"#),
         "{chat}"
     );
+    assert!(chat.contains(r#""code":"insufficient_quota""#), "{chat}");
     assert!(
-        anthropic.starts_with(r#"{"type":"error","error":{"type":"insuff"#),
+        anthropic.contains(r#""type":"rate_limit_error""#),
+        "{anthropic}"
+    );
+    assert!(
+        anthropic.contains("enforced_spend_limit_reached"),
         "{anthropic}"
     );
 }
