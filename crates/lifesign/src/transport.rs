@@ -119,7 +119,7 @@ impl Transport {
             });
         }
         if !fresh && let Some(idle) = self.pool.take(&endpoint.with_http1()) {
-            return Ok(self.connection(idle, true));
+            return Ok(self.connection(Box::new(idle), true));
         }
         let http1 = http2::open_http1(&self.connector, endpoint, progress).await?;
         Ok(self.connection(http1, false))
@@ -130,9 +130,9 @@ impl Transport {
         self.pool.len()
     }
 
-    fn connection(&self, http1: Http1, reused: bool) -> Connection {
+    fn connection(&self, http1: Box<Http1>, reused: bool) -> Connection {
         Connection {
-            kind: ConnectionKind::Http1(Box::new(http1), Arc::clone(&self.pool)),
+            kind: ConnectionKind::Http1(http1, Arc::clone(&self.pool)),
             reused,
         }
     }

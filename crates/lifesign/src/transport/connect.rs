@@ -93,12 +93,11 @@ impl Connector {
 
 /// Opens a TCP connection to the first address of `host` that answers.
 async fn dial(host: &str, port: u16, progress: &ConnectProgress) -> Result<Socket, ConnectError> {
-    let addresses = match host.parse::<IpAddr>() {
-        Ok(ip) => vec![SocketAddr::new(ip, port)],
-        Err(_) => {
-            progress.reach(Stage::Dns);
-            resolve(host, port).await?
-        }
+    let addresses = if let Ok(ip) = host.parse::<IpAddr>() {
+        vec![SocketAddr::new(ip, port)]
+    } else {
+        progress.reach(Stage::Dns);
+        resolve(host, port).await?
     };
     progress.reach(Stage::Tcp);
     let tcp = race(addresses)

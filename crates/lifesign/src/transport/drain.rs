@@ -47,7 +47,7 @@ impl Drain {
         let mut patience = pin!(sleep(PATIENCE));
         let ended = poll_fn(|cx| match self.poll_ended(cx) {
             Poll::Pending => patience.as_mut().poll(cx).map(|()| false),
-            ended => ended,
+            ended @ Poll::Ready(_) => ended,
         })
         .await;
         if ended {

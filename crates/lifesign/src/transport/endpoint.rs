@@ -62,7 +62,7 @@ impl Endpoint {
         Ok(Self {
             tls,
             host,
-            port: authority.port_u16().unwrap_or(default_port(tls)),
+            port: authority.port_u16().unwrap_or_else(|| default_port(tls)),
             http2,
         })
     }

@@ -149,7 +149,7 @@ impl fmt::Display for ConnectError {
             ConnectErrorKind::ProxyUnsupported { variable } => {
                 write!(
                     f,
-                    "`{variable}` names a proxy that is not supported: {peer}"
+                    "`{variable}` names a proxy of an unknown kind ({peer}); http and https are supported"
                 )
             }
             ConnectErrorKind::Refused => write!(f, "{peer} refused the connection"),
@@ -352,9 +352,9 @@ fn classify_io(error: &io::Error, closed: TransportErrorKind) -> TransportErrorK
     match error.kind() {
         io::ErrorKind::ConnectionReset
         | io::ErrorKind::ConnectionAborted
-        | io::ErrorKind::BrokenPipe
         | io::ErrorKind::NotConnected => TransportErrorKind::Reset,
-        io::ErrorKind::UnexpectedEof => closed,
+        // A broken pipe is also what h2 makes of a connection that ends with streams on it.
+        io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof => closed,
         // hyper reports a malformed chunk size this way, rustls a corrupt record.
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => TransportErrorKind::Unreadable,
         _ => TransportErrorKind::Os,

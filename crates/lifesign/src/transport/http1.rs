@@ -93,6 +93,7 @@ impl Http1 {
             lost: None,
             gone: false,
             sent: false,
+            asked: false,
             seen: Seen { read, written },
         }
     }
@@ -149,6 +150,8 @@ pub(super) struct Http1Exchange {
     /// Whether the connection is over, so that it must not be polled again.
     gone: bool,
     sent: bool,
+    /// Whether the response body has been asked for.
+    asked: bool,
     seen: Seen,
 }
 
@@ -171,8 +174,7 @@ impl Http1Exchange {
 
     /// Polls for the next step; the connection first, since it feeds the rest.
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<Step, TransportError>> {
-        // A second round only where the first one told the connection that it may read on.
-        for _ in 0..2 {
+        loop {
             self.poll_connection(cx);
             if let Some(step) = self.next_write() {
                 return Poll::Ready(Ok(step));
@@ -181,6 +183,11 @@ impl Http1Exchange {
                 self.seen.read = self.connection.meter.read();
                 return Poll::Ready(step);
             }
+            // The connection reads no body before it was asked for one.
+            if self.asked || !matches!(self.state, State::Reading(_)) {
+                break;
+            }
+            self.asked = true;
         }
         let read = self.connection.meter.read();
         if read > self.seen.read {

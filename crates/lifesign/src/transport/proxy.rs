@@ -76,8 +76,8 @@ pub(super) struct Proxies {
 #[derive(Clone, Debug)]
 enum Choice {
     Good(Arc<Proxy>),
-    /// Named by this variable, and of no use.
-    Bad(&'static str),
+    /// A variable that names a proxy of no use, and the scheme in it.
+    Bad(&'static str, String),
 }
 
 /// One proxy.
@@ -106,7 +106,7 @@ impl Proxies {
     pub(super) fn new(env: ProxyEnv) -> Self {
         let choice = |(variable, url): (&'static str, String)| match Proxy::parse(&url) {
             Some(proxy) => Choice::Good(Arc::new(proxy)),
-            None => Choice::Bad(variable),
+            None => Choice::Bad(variable, scheme(&url).to_owned()),
         };
         Self {
             http: env.http.map(choice),
@@ -126,10 +126,10 @@ impl Proxies {
             None => Ok(None),
             Some(_) if is_exempt(&endpoint.host, &self.no) => Ok(None),
             Some(Choice::Good(proxy)) => Ok(Some(proxy)),
-            Some(Choice::Bad(variable)) => Err(ConnectError::new(
+            Some(Choice::Bad(variable, scheme)) => Err(ConnectError::new(
                 Stage::Proxy,
                 ConnectErrorKind::ProxyUnsupported { variable },
-                endpoint.to_string(),
+                scheme.clone(),
             )),
         }
     }
@@ -220,6 +220,14 @@ impl fmt::Debug for Proxy {
             .field("port", &self.port)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns the scheme of a proxy's URL. The rest may hold a password.
+fn scheme(url: &str) -> &str {
+    url.split_once("://")
+        .map(|(scheme, _)| scheme.trim())
+        .filter(|scheme| scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        .unwrap_or("no URL")
 }
 
 /// Reads the status of an answer that begins `HTTP/1.x NNN`.
@@ -313,11 +321,18 @@ mod tests {
         }
     }
 
+    /// An environment, a URL, and the way to it.
+    type Row = (
+        &'static [(&'static str, &'static str)],
+        &'static str,
+        &'static str,
+    );
+
     #[test]
     fn variables_count_as_in_curl() {
         let http = "http://api.test/";
         let https = "https://api.test/";
-        let rows: [(&[(&str, &str)], &str, &str); 14] = [
+        let rows: [Row; 14] = [
             (&[], http, "direct"),
             (&[("http_proxy", "http://p:3128")], http, "p:3128"),
             (&[("HTTP_PROXY", "http://p:3128")], http, "direct"),
@@ -403,7 +418,7 @@ mod tests {
 
         assert_eq!(
             said,
-            "`all_proxy` names a proxy that is not supported: api.test:443"
+            "`all_proxy` names a proxy of an unknown kind (gopher); http and https are supported"
         );
     }
 

@@ -1,3 +1,5 @@
 //! Behaviour of the client library seen from outside.
 
+// The attribute tells the lints that helpers are tests too.
+#[cfg(test)]
 mod transport;

@@ -44,7 +44,7 @@ pub(in crate::transport) enum Opened {
     /// A place on a connection; whether somebody had used it before.
     Http2(Lease, bool),
     /// The endpoint chose HTTP/1.1.
-    Http1(Http1),
+    Http1(Box<Http1>),
 }
 
 /// The outcome of an opening that several callers share.
@@ -52,7 +52,7 @@ pub(in crate::transport) enum Opened {
 enum Outcome {
     Link,
     /// A connection for whoever takes it first.
-    Http1(Arc<Mutex<Option<Http1>>>),
+    Http1(Arc<Mutex<Option<Box<Http1>>>>),
 }
 
 type Boxed = Pin<Box<dyn Future<Output = Result<Outcome, ConnectError>> + Send>>;
@@ -252,13 +252,16 @@ pub(in crate::transport) async fn open_http1(
     connector: &Connector,
     endpoint: &Endpoint,
     progress: &ConnectProgress,
-) -> Result<Http1, ConnectError> {
+) -> Result<Box<Http1>, ConnectError> {
     let endpoint = endpoint.with_http1();
     let opened = connector.open(&endpoint, progress).await?;
     start_http1(opened, &endpoint).await
 }
 
-async fn start_http1(opened: connect::Opened, endpoint: &Endpoint) -> Result<Http1, ConnectError> {
+async fn start_http1(
+    opened: connect::Opened,
+    endpoint: &Endpoint,
+) -> Result<Box<Http1>, ConnectError> {
     let way = Way {
         endpoint: Arc::new(endpoint.with_http1()),
         absolute: opened.absolute,
@@ -266,5 +269,6 @@ async fn start_http1(opened: connect::Opened, endpoint: &Endpoint) -> Result<Htt
     };
     Http1::start(opened.line, way)
         .await
+        .map(Box::new)
         .map_err(|error| ConnectError::of_http(endpoint, error))
 }

@@ -198,7 +198,7 @@ async fn a_body_that_goes_on_after_the_answer_is_read_64_kib_far() {
     let server = tokio::spawn(async move {
         let mut socket = accept_and_answer(&listener, &format!("{CHUNKED}2\r\nok\r\n")).await;
         let mut chunk = b"8000\r\n".to_vec();
-        chunk.extend_from_slice(&[b'x'; 0x8000]);
+        chunk.extend_from_slice(&vec![b'x'; 0x8000]);
         chunk.extend_from_slice(b"\r\n");
         while socket.write_all(&chunk).await.is_ok() {}
     });
@@ -308,6 +308,31 @@ async fn a_large_request_is_accepted_piece_by_piece() {
     assert!(after > 1, "{after}");
     drop(exchange);
     server.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_before_the_request_is_whole_is_read_and_costs_the_connection() {
+    let (listener, endpoint) = listen().await;
+    let transport = transport();
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut some = [0; 1024];
+        socket.read_exact(&mut some).await.unwrap();
+        socket
+            .write_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
+            .await
+            .unwrap();
+        socket
+    });
+    let body = Bytes::from(vec![b'x'; 16 << 20]);
+
+    let mut exchange = open(&transport, &endpoint).await.send(post(body));
+    let seen = steps(&mut exchange).await;
+    exchange.finish();
+
+    assert_eq!(seen, ["head 413", "chunk no", "end"]);
+    assert_eq!(transport.idle(), 0);
+    closed(&mut server.await.unwrap()).await;
 }
 
 /// What `answer`, followed by a close, ends an exchange with.

@@ -12,7 +12,7 @@ use lifesign::transport::{
     ConnectProgress, Connection, Endpoint, Exchange, Step, Transport, TransportConfig,
     TransportErrorKind,
 };
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
@@ -295,16 +295,20 @@ async fn a_refused_stream_is_told_from_one_that_was_reset() {
 
 #[tokio::test]
 async fn a_go_away_ends_the_exchange_and_the_next_one_gets_another_connection() {
+    // Empty SETTINGS, then GOAWAY: no stream was looked at, ENHANCE_YOUR_CALM.
+    const FRAMES: &[u8] = b"\0\0\0\x04\0\0\0\0\0\
+        \0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0b";
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = endpoint(&listener);
     let server = tokio::spawn(async move {
-        let (socket, _) = listener.accept().await.unwrap();
-        let mut served = h2::server::handshake(socket).await.unwrap();
-        let arrived = served.accept().await.unwrap().unwrap();
-        served.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-        while served.accept().await.is_some() {}
-        drop(arrived);
-        listener.accept().await.unwrap()
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"{}") {
+            assert!(socket.read_buf(&mut request).await.unwrap() > 0);
+        }
+        socket.write_all(FRAMES).await.unwrap();
+        let second = listener.accept().await.unwrap();
+        (socket, second)
     });
     let transport = transport();
     let mut exchange = open(&transport, &endpoint).await.send(post("{}"));
@@ -314,6 +318,39 @@ async fn a_go_away_ends_the_exchange_and_the_next_one_gets_another_connection() 
     assert_eq!(kind, TransportErrorKind::GoAway { reason: 11 });
     assert!(!open(&transport, &endpoint).await.is_reused());
     server.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_closed_under_its_streams_is_closed_and_not_reset() {
+    for answered in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = endpoint(&listener);
+        let server = tokio::spawn(async move {
+            let (socket, _) = listener.accept().await.unwrap();
+            let mut served = h2::server::handshake(socket).await.unwrap();
+            let (request, mut respond) = served.accept().await.unwrap().unwrap();
+            let body = answered.then(|| respond.send_response(Response::new(()), false).unwrap());
+            served.graceful_shutdown();
+            let served = pends(MOMENT, std::future::poll_fn(|cx| served.poll_closed(cx)));
+            assert!(served.await);
+            drop((request, respond, body));
+        });
+        let transport = transport();
+        let mut exchange = open(&transport, &endpoint).await.send(post("{}"));
+
+        let (seen, kind) = failure(&mut exchange).await;
+
+        let expected = if answered {
+            (
+                vec!["head 200".to_owned()],
+                TransportErrorKind::ClosedInBody,
+            )
+        } else {
+            (vec![], TransportErrorKind::Closed)
+        };
+        assert_eq!((seen, kind), expected);
+        server.await.unwrap();
+    }
 }
 
 #[tokio::test]

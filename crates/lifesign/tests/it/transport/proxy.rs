@@ -113,10 +113,10 @@ async fn https_goes_through_a_tunnel_and_the_proxys_password_stays_at_the_proxy(
     drop(exchange);
 
     assert_eq!(seen, ["sent", "head 200", "chunk ok", "end"]);
-    let (request, _stream) = upstream.await.unwrap();
+    let (request, stream) = upstream.await.unwrap();
     assert!(request.starts_with("POST /v1/messages HTTP/1.1\r\nhost: api.invalid\r\n"));
     assert!(!request.contains("proxy-authorization"));
-    drop(_stream);
+    drop(stream);
     assert_eq!(
         proxy.await.unwrap(),
         "CONNECT api.invalid:443 HTTP/1.1\r\nhost: api.invalid:443\r\n\
