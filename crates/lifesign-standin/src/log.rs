@@ -393,7 +393,16 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.ended(End::Stopped);
+        // A response that nobody went on with was stopped with its connection: by whom?
+        let state = self.log.state();
+        let request = self.index.and_then(|index| state.requests.get(index));
+        let has_left = request.is_some_and(|request| request.peer_closed.is_some());
+        drop(state);
+        self.ended(if has_left {
+            End::PeerLeft
+        } else {
+            End::Stopped
+        });
     }
 }
 

@@ -187,9 +187,8 @@ const HEAD: &str = "\
 
 Scripts that ship with the program: `lifesign standin --scenario NAME` plays one on every wire, and
 `lifesign standin` without a script serves all of them, each below its name, as in
-`http://127.0.0.1:PORT/NAME/v1`. The first path segments also keep count: attempts are counted apart
-for each wire and whatever stands before `/v1`, so `/NAME/second-look/v1` begins again at attempt 1. Times are
-divided by `--speed`.
+`http://127.0.0.1:PORT/NAME/v1`. Attempts are counted apart for each wire and whatever stands before
+`/v1`, so `/NAME/second-look/v1` begins again at attempt 1. Times are divided by `--speed`.
 
 This page is made from the scenarios themselves.
 

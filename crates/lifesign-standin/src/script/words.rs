@@ -3,63 +3,6 @@
 //! The parser, the suggestions in its errors and the tables of `docs/reference/script.md` are all
 //! made from [`WORDS`].
 
-/// A word of the notation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
-    Answer,
-    AnthropicBlock,
-    AnthropicBlockEnd,
-    AnthropicDelta,
-    AnthropicError,
-    AnthropicJson,
-    AnthropicSignature,
-    AnthropicStart,
-    AnthropicStop,
-    AnthropicText,
-    AnthropicThink,
-    Br,
-    Bytes,
-    Chunk,
-    Comment,
-    Cut,
-    Delta,
-    Done,
-    Drip,
-    Eof,
-    Eol,
-    Error,
-    Finish,
-    Garbage,
-    Glue,
-    GoAway,
-    Gzip,
-    Hold,
-    Length,
-    Ping,
-    Raw,
-    Repeat,
-    ResetStream,
-    ResponsesArguments,
-    ResponsesArgumentsDone,
-    ResponsesCompleted,
-    ResponsesCreated,
-    ResponsesFailed,
-    ResponsesInProgress,
-    ResponsesIncomplete,
-    ResponsesItem,
-    ResponsesItemDone,
-    ResponsesText,
-    Role,
-    Rst,
-    Status,
-    Text,
-    Think,
-    Tool,
-    Unread,
-    Usage,
-    Zstd,
-}
-
 impl Word {
     pub(crate) fn parse(name: &str) -> Option<Self> {
         WORDS
@@ -189,528 +132,148 @@ impl Takes {
     }
 }
 
-const fn row(
-    word: Word,
-    name: &'static str,
-    usage: &'static str,
-    needed: &'static [Takes],
-    allowed: &'static [Takes],
-    group: Group,
-    meaning: &'static str,
-) -> WordInfo {
-    WordInfo {
-        word,
-        name,
-        usage,
-        needed,
-        allowed,
-        group,
-        meaning,
-    }
+macro_rules! words {
+    ($($word:ident: $group:ident, $name:literal, $usage:literal, [$($needed:ident),*],
+        [$($allowed:ident),*], $meaning:literal;)*) => {
+        /// A word of the notation.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Word {
+            $($word,)*
+        }
+
+        /// What is known of each word, in the order of the enum.
+        const WORDS: &[WordInfo] = &[$(WordInfo {
+            word: Word::$word,
+            name: $name,
+            usage: $usage,
+            needed: &[$(Takes::$needed),*],
+            allowed: &[$(Takes::$allowed),*],
+            group: Group::$group,
+            meaning: $meaning,
+        },)*];
+    };
 }
 
-use Takes::{Json, ManyJson, Number, Text};
-
-pub(crate) const WORDS: &[WordInfo] = &[
-    // The response and the connection.
-    row(
-        Word::Status,
-        "status",
-        "N sse|json|text [name: value]...",
-        &[],
-        &[],
-        Group::Transport,
-        "status line and headers, flushed; `sse`, `json` or `text`, if given, is the content type. \
-         In a header's value, `<date+4>` becomes the HTTP date four seconds ahead, `<seconds+4>` \
-         and `<ms+4>` four seconds at the stand-in's speed. A status below 200 is an interim one",
-    ),
-    row(
-        Word::Length,
-        "length",
-        "N|none",
-        &[],
-        &[],
-        Group::Transport,
+// The word, its group, how it is written, how its arguments are written, what they have to be, what
+// they may be, and what it means.
+words! {
+    Status: Transport, "status", "N sse|json|text [name: value]...", [], [],
+        "status line and headers, flushed; `sse`, `json` or `text`, if given, is the content \
+         type. In a header's value, `<date+4>` becomes the HTTP date four seconds ahead, \
+         `<seconds+4>` and `<ms+4>` four seconds at the stand-in's speed. A status below 200 is \
+         an interim one";
+    Length: Transport, "length", "N|none", [], [],
         "before `status`: tell the end of the body by a content-length of N bytes, or by closing \
          the connection, instead of by chunks. A body that ends with fewer bytes closes the \
-         connection",
-    ),
-    row(
-        Word::Unread,
-        "unread",
-        "",
-        &[],
-        &[],
-        Group::Transport,
-        "as the first step: begin without reading the request's body, and never read it",
-    ),
-    row(
-        Word::Eof,
-        "eof",
-        "",
-        &[],
-        &[],
-        Group::Transport,
-        "end the body properly and keep the connection for the next request",
-    ),
-    row(
-        Word::Cut,
-        "cut",
-        "",
-        &[],
-        &[],
-        Group::Transport,
-        "close the socket with the body unfinished; before `status`, without any response",
-    ),
-    row(
-        Word::Rst,
-        "rst",
-        "",
-        &[],
-        &[],
-        Group::Transport,
-        "TCP reset; over HTTP/2, RST_STREAM INTERNAL_ERROR",
-    ),
-    row(
-        Word::Hold,
-        "hold",
-        "",
-        &[],
-        &[],
-        Group::Transport,
-        "keep the connection open and send nothing more; a script that runs out holds too",
-    ),
-    row(
-        Word::ResetStream,
-        "h2.reset",
-        "CODE",
-        &[],
-        &[],
-        Group::Transport,
-        "RST_STREAM with a code, by number or by name as in `REFUSED_STREAM`; over HTTP/1.1, \
-         a TCP reset",
-    ),
-    row(
-        Word::GoAway,
-        "h2.goaway",
-        "[CODE]",
-        &[],
-        &[],
-        Group::Transport,
+         connection";
+    Unread: Transport, "unread", "", [], [],
+        "as the first step: begin without reading the request's body, and never read it";
+    Eof: Transport, "eof", "", [], [],
+        "end the body properly and keep the connection for the next request";
+    Cut: Transport, "cut", "", [], [],
+        "close the socket with the body unfinished; before `status`, without any response";
+    Rst: Transport, "rst", "", [], [], "TCP reset; over HTTP/2, RST_STREAM INTERNAL_ERROR";
+    Hold: Transport, "hold", "", [], [],
+        "keep the connection open and send nothing more; a script that runs out holds too";
+    ResetStream: Transport, "h2.reset", "CODE", [], [],
+        "RST_STREAM with a code, by number or by name as in `REFUSED_STREAM`; over HTTP/1.1, a \
+         TCP reset";
+    GoAway: Transport, "h2.goaway", "[CODE]", [], [],
         "GOAWAY: graceful, or with a code at once and for good; over HTTP/1.1, `connection: \
-         close` after this response, or with a code a cut",
-    ),
-    row(
-        Word::Raw,
-        "raw",
-        "\"...\"",
-        &[],
-        &[],
-        Group::Transport,
-        "these bytes on the socket as they stand, whatever HTTP says of them; over HTTP/2, a cut",
-    ),
-    // Bytes of the body.
-    row(
-        Word::Bytes,
-        "bytes",
-        "\"...\"",
-        &[],
-        &[],
-        Group::Body,
-        "these bytes of the body in one write, flushed; two `bytes` steps are two writes",
-    ),
-    row(
-        Word::Garbage,
-        "garbage",
-        "[N]",
-        &[],
-        &[],
-        Group::Body,
-        "N bytes (256 if not said) that are neither text nor frames, the same ones each time",
-    ),
-    row(
-        Word::Drip,
-        "drip",
-        "T { ... }",
-        &[],
-        &[],
-        Group::Body,
-        "what stands in the braces, byte by byte, waiting T seconds before each",
-    ),
-    row(
-        Word::Glue,
-        "glue",
-        "{ ... }",
-        &[],
-        &[],
-        Group::Body,
-        "what stands in the braces, in one write",
-    ),
-    row(
-        Word::Eol,
-        "eol",
-        "crlf|cr|lf",
-        &[],
-        &[],
-        Group::Body,
-        "how the lines of frames end from here on; `bytes` stay as they are",
-    ),
-    row(
-        Word::Gzip,
-        "gzip",
-        "",
-        &[],
-        &[],
-        Group::Body,
+         close` after this response, or with a code a cut";
+    Raw: Transport, "raw", "\"...\"", [], [],
+        "these bytes on the socket as they stand, whatever HTTP says of them; over HTTP/2, a cut";
+
+    Bytes: Body, "bytes", "\"...\"", [], [],
+        "these bytes of the body in one write, flushed; two `bytes` steps are two writes";
+    Garbage: Body, "garbage", "[N]", [], [],
+        "N bytes (256 if not said) that are neither text nor frames, the same ones each time";
+    Drip: Body, "drip", "T { ... }", [], [],
+        "what stands in the braces, byte by byte, waiting T seconds before each";
+    Glue: Body, "glue", "{ ... }", [], [], "what stands in the braces, in one write";
+    Eol: Body, "eol", "crlf|cr|lf", [], [],
+        "how the lines of frames end from here on; `bytes` stay as they are";
+    Gzip: Body, "gzip", "", [], [],
         "compress the body from here on, flushed at each write; say the header yourself: \
-         `[content-encoding: gzip]`",
-    ),
-    row(
-        Word::Br,
-        "br",
-        "",
-        &[],
-        &[],
-        Group::Body,
-        "the same with brotli",
-    ),
-    row(
-        Word::Zstd,
-        "zstd",
-        "",
-        &[],
-        &[],
-        Group::Body,
-        "the same with zstd",
-    ),
-    // Time.
-    row(
-        Word::Repeat,
-        "repeat",
-        "T { ... } xN|forever",
-        &[],
-        &[],
-        Group::Time,
-        "wait T seconds, then do what stands in the braces; N times or without end",
-    ),
-    // Meanings.
-    row(
-        Word::Role,
-        "role",
-        "",
-        &[],
-        &[],
-        Group::Meaning,
+         `[content-encoding: gzip]`";
+    Br: Body, "br", "", [], [], "the same with brotli";
+    Zstd: Body, "zstd", "", [], [], "the same with zstd";
+
+    Repeat: Time, "repeat", "T { ... } xN|forever", [], [],
+        "wait T seconds, then do what stands in the braces; N times or without end";
+
+    Role: Meaning, "role", "", [], [],
         "the opening of an answer: a role with empty content, `message_start`, \
-         `response.created`",
-    ),
-    row(
-        Word::Text,
-        "text",
-        "\"...\"",
-        &[Text],
-        &[],
-        Group::Meaning,
-        "a piece of the answer",
-    ),
-    row(
-        Word::Think,
-        "think",
-        "\"...\"",
-        &[Text],
-        &[],
-        Group::Meaning,
-        "a piece of reasoning: `reasoning_content`, a thinking block, a reasoning summary",
-    ),
-    row(
-        Word::Tool,
-        "tool",
-        "{...}...",
-        &[Json],
-        &[ManyJson],
-        Group::Meaning,
-        "a piece of a tool call, written as an entry of the chat wire's `tool_calls`",
-    ),
-    row(
-        Word::Finish,
-        "finish",
-        "\"reason\"",
-        &[Text],
-        &[],
-        Group::Meaning,
-        "the finish reason, by its name on the chat wire; other wires get their own name for it",
-    ),
-    row(
-        Word::Usage,
-        "usage",
-        "{...}",
-        &[Json],
-        &[],
-        Group::Meaning,
-        "the token counts, by their names on the chat wire or the wire's own",
-    ),
-    row(
-        Word::Done,
-        "done",
-        "",
-        &[],
-        &[],
-        Group::Meaning,
-        "the end marker: `[DONE]`, `message_stop`, `response.completed`",
-    ),
-    row(
-        Word::Error,
-        "error",
-        "TYPE [\"message\"]",
-        &[Text],
-        &[Text],
-        Group::Meaning,
-        "an error in the body, in the wire's own shape",
-    ),
-    row(
-        Word::Comment,
-        "comment",
-        "[\"...\"]",
-        &[],
-        &[Text],
-        Group::Meaning,
-        "an SSE comment, `: keepalive` if not said; white space in a whole JSON body",
-    ),
-    row(
-        Word::Ping,
-        "ping",
-        "",
-        &[],
-        &[],
-        Group::Meaning,
+         `response.created`";
+    Text: Meaning, "text", "\"...\"", [Text], [], "a piece of the answer";
+    Think: Meaning, "think", "\"...\"", [Text], [],
+        "a piece of reasoning: `reasoning_content`, a thinking block, a reasoning summary";
+    Tool: Meaning, "tool", "{...}...", [Json], [ManyJson],
+        "a piece of a tool call, written as an entry of the chat wire's `tool_calls`";
+    Finish: Meaning, "finish", "\"reason\"", [Text], [],
+        "the finish reason, by its name on the chat wire; other wires get their own name for it";
+    Usage: Meaning, "usage", "{...}", [Json], [],
+        "the token counts, by their names on the chat wire or the wire's own";
+    Done: Meaning, "done", "", [], [],
+        "the end marker: `[DONE]`, `message_stop`, `response.completed`";
+    Error: Meaning, "error", "TYPE [\"message\"]", [Text], [Text],
+        "an error in the body, in the wire's own shape";
+    Comment: Meaning, "comment", "[\"...\"]", [], [Text],
+        "an SSE comment, `: keepalive` if not said; white space in a whole JSON body";
+    Ping: Meaning, "ping", "", [], [],
         "the wire's own heartbeat: a `ping` or `keepalive` event, on the chat wire a comment; \
-         white space in a whole JSON body",
-    ),
-    row(
-        Word::Answer,
-        "answer",
-        "\"...\"",
-        &[Text],
-        &[],
-        Group::Meaning,
-        "all that is still missing of a whole good answer with this text, then `eof`",
-    ),
-    row(
-        Word::Delta,
-        "delta",
-        "{...} [\"finish reason\"]",
-        &[Json],
-        &[Text],
-        Group::Body,
-        "one chunk of the chat wire with this `delta`",
-    ),
-    row(
-        Word::Chunk,
-        "chunk",
-        "{...}",
-        &[Json],
-        &[],
-        Group::Body,
+         white space in a whole JSON body";
+    Answer: Meaning, "answer", "\"...\"", [Text], [],
+        "all that is still missing of a whole good answer with this text, then `eof`";
+
+    Delta: Body, "delta", "{...} [\"finish reason\"]", [Json], [Text],
+        "one chunk of the chat wire with this `delta`";
+    Chunk: Body, "chunk", "{...}", [Json], [],
         "one event with this JSON as its data; where the JSON has a `type`, other wires than chat \
-         name the event after it",
-    ),
-    // Anthropic.
-    row(
-        Word::AnthropicStart,
-        "m.start",
-        "[INPUT-TOKENS]",
-        &[],
-        &[Number],
-        Group::Anthropic,
-        "`message_start`",
-    ),
-    row(
-        Word::AnthropicBlock,
-        "m.block",
-        "I KIND [ID NAME]",
-        &[Number, Text],
-        &[Text, Text],
-        Group::Anthropic,
-        "`content_block_start` of kind `text`, `thinking`, `redacted_thinking` or `tool_use`",
-    ),
-    row(
-        Word::AnthropicText,
-        "m.text",
-        "I \"...\"",
-        &[Number, Text],
-        &[],
-        Group::Anthropic,
-        "`text_delta`",
-    ),
-    row(
-        Word::AnthropicThink,
-        "m.think",
-        "I \"...\"",
-        &[Number, Text],
-        &[],
-        Group::Anthropic,
-        "`thinking_delta`",
-    ),
-    row(
-        Word::AnthropicSignature,
-        "m.sig",
-        "I \"...\"",
-        &[Number, Text],
-        &[],
-        Group::Anthropic,
-        "`signature_delta`",
-    ),
-    row(
-        Word::AnthropicJson,
-        "m.json",
-        "I \"...\"",
-        &[Number, Text],
-        &[],
-        Group::Anthropic,
-        "`input_json_delta`",
-    ),
-    row(
-        Word::AnthropicBlockEnd,
-        "m.blockend",
-        "I",
-        &[Number],
-        &[],
-        Group::Anthropic,
-        "`content_block_stop`",
-    ),
-    row(
-        Word::AnthropicDelta,
-        "m.delta",
-        "REASON [OUTPUT-TOKENS]",
-        &[Text],
-        &[Number],
-        Group::Anthropic,
-        "`message_delta` with a stop reason",
-    ),
-    row(
-        Word::AnthropicStop,
-        "m.stop",
-        "",
-        &[],
-        &[],
-        Group::Anthropic,
-        "`message_stop`",
-    ),
-    row(
-        Word::AnthropicError,
-        "m.error",
-        "TYPE [\"message\"]",
-        &[Text],
-        &[Text],
-        Group::Anthropic,
-        "an `error` event",
-    ),
-    // Responses.
-    row(
-        Word::ResponsesCreated,
-        "r.created",
-        "",
-        &[],
-        &[],
-        Group::Responses,
-        "`response.created`",
-    ),
-    row(
-        Word::ResponsesInProgress,
-        "r.inprogress",
-        "",
-        &[],
-        &[],
-        Group::Responses,
-        "`response.in_progress`",
-    ),
-    row(
-        Word::ResponsesText,
-        "r.text",
-        "\"...\"",
-        &[Text],
-        &[],
-        Group::Responses,
-        "`response.output_text.delta`, after the item and its part were opened",
-    ),
-    row(
-        Word::ResponsesItem,
-        "r.item",
-        "ID NAME",
-        &[Text, Text],
-        &[],
-        Group::Responses,
-        "`response.output_item.added` of a function call",
-    ),
-    row(
-        Word::ResponsesArguments,
-        "r.args",
-        "ID \"...\"",
-        &[Text, Text],
-        &[],
-        Group::Responses,
-        "`response.function_call_arguments.delta`",
-    ),
-    row(
-        Word::ResponsesArgumentsDone,
-        "r.argsdone",
-        "[ID]",
-        &[],
-        &[Text],
-        Group::Responses,
-        "`response.function_call_arguments.done`",
-    ),
-    row(
-        Word::ResponsesItemDone,
-        "r.itemdone",
-        "[ID]",
-        &[],
-        &[Text],
-        Group::Responses,
-        "`response.output_item.done`",
-    ),
-    row(
-        Word::ResponsesCompleted,
-        "r.completed",
-        "",
-        &[],
-        &[],
-        Group::Responses,
-        "`response.completed`, after what is open was closed",
-    ),
-    row(
-        Word::ResponsesIncomplete,
-        "r.incomplete",
-        "REASON",
-        &[Text],
-        &[],
-        Group::Responses,
-        "`response.incomplete`, after what is open was closed",
-    ),
-    row(
-        Word::ResponsesFailed,
-        "r.failed",
-        "CODE [\"message\"]",
-        &[Text],
-        &[Text],
-        Group::Responses,
-        "`response.failed`",
-    ),
-];
+         name the event after it";
+
+    AnthropicStart: Anthropic, "m.start", "[INPUT-TOKENS]", [], [Number], "`message_start`";
+    AnthropicBlock: Anthropic, "m.block", "I KIND [ID NAME]", [Number, Text], [Text, Text],
+        "`content_block_start` of kind `text`, `thinking`, `redacted_thinking` or `tool_use`";
+    AnthropicText: Anthropic, "m.text", "I \"...\"", [Number, Text], [], "`text_delta`";
+    AnthropicThink: Anthropic, "m.think", "I \"...\"", [Number, Text], [], "`thinking_delta`";
+    AnthropicSignature: Anthropic, "m.sig", "I \"...\"", [Number, Text], [], "`signature_delta`";
+    AnthropicJson: Anthropic, "m.json", "I \"...\"", [Number, Text], [], "`input_json_delta`";
+    AnthropicBlockEnd: Anthropic, "m.blockend", "I", [Number], [], "`content_block_stop`";
+    AnthropicDelta: Anthropic, "m.delta", "REASON [OUTPUT-TOKENS]", [Text], [Number],
+        "`message_delta` with a stop reason";
+    AnthropicStop: Anthropic, "m.stop", "", [], [], "`message_stop`";
+    AnthropicError: Anthropic, "m.error", "TYPE [\"message\"]", [Text], [Text], "an `error` event";
+
+    ResponsesCreated: Responses, "r.created", "", [], [], "`response.created`";
+    ResponsesInProgress: Responses, "r.inprogress", "", [], [], "`response.in_progress`";
+    ResponsesText: Responses, "r.text", "\"...\"", [Text], [],
+        "`response.output_text.delta`, after the item and its part were opened";
+    ResponsesItem: Responses, "r.item", "ID NAME", [Text, Text], [],
+        "`response.output_item.added` of a function call";
+    ResponsesArguments: Responses, "r.args", "ID \"...\"", [Text, Text], [],
+        "`response.function_call_arguments.delta`";
+    ResponsesArgumentsDone: Responses, "r.argsdone", "[ID]", [], [Text],
+        "`response.function_call_arguments.done`";
+    ResponsesItemDone: Responses, "r.itemdone", "[ID]", [], [Text], "`response.output_item.done`";
+    ResponsesCompleted: Responses, "r.completed", "", [], [],
+        "`response.completed`, after what is open was closed";
+    ResponsesIncomplete: Responses, "r.incomplete", "REASON", [Text], [],
+        "`response.incomplete`, after what is open was closed";
+    ResponsesFailed: Responses, "r.failed", "CODE [\"message\"]", [Text], [Text],
+        "`response.failed`";
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_word_has_one_row() {
-        for (index, info) in WORDS.iter().enumerate() {
+    fn every_name_leads_to_its_own_row() {
+        for info in WORDS {
             assert_eq!(Word::parse(info.name), Some(info.word), "{}", info.name);
-            let same = WORDS.iter().filter(|other| other.word == info.word);
-            assert_eq!(same.count(), 1, "{index}");
+            assert_eq!(info.word.info().name, info.name);
         }
-        // The enum is dense, so its last variant tells how many there are.
-        assert_eq!(WORDS.len(), Word::Zstd as usize + 1);
     }
 
     #[test]

@@ -118,6 +118,8 @@ async fn a_connection_that_is_dropped_ends_its_streams() {
     drop((send, body));
 
     assert!(standin.wait_for_peer_closed(0, LIMIT).await.is_some());
+    let request = standin.wait_for_end(0, LIMIT).await.unwrap();
+    assert_eq!(request.ended.unwrap().0, End::PeerLeft);
 }
 
 #[tokio::test]

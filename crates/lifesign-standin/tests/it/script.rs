@@ -68,6 +68,32 @@ fn a_script_prints_in_one_form_however_it_was_written() {
 }
 
 #[test]
+fn scripts_of_all_kinds_of_faults_can_be_said() {
+    for text in [
+        "status 200 sse; m.start; +1 m.block 0 thinking; repeat 30 { ping } \u{d7}8; \
+         m.think 0 \"\u{2026}\"; m.sig 0 \"s\"; m.blockend 0; m.block 1 text; m.text 1 \"42\"; \
+         m.blockend 1; m.delta end_turn; m.stop; eof",
+        "status 200 json; bytes \"{\\\"error\\\":{\\\"code\\\":400}}\"; eof",
+        "status 200 [content-type: application/json; charset=utf-8]; bytes \"{}\"; eof",
+        "attempt 1: status 429 [retry-after: <date+4>] json; bytes \"{}\"; eof / attempt 2: \
+         answer \"ok\"",
+        "attempt 1\u{2013}2: status 529 json; bytes \"{}\"; eof\nattempt 3: answer \"ok\"",
+        "bytes \"data: {\\\"content\\\":\\\"\\xE9\"; bytes \"\\x82\\xA3\\\"}\\n\\n\"; done; eof",
+        "status 200 sse; tool {\"id\":\"c\",\"function\":{\"arguments\":\"{\\\"x\\\":2}\"}}; \
+         finish \"tool_calls\"; usage {\"prompt_tokens\":12}; done; hold",
+        "status 200 sse; repeat 0.2 { text \"x\" } x500; finish \"stop\"; done; eof",
+        "status 200 sse; repeat 1 { bytes \": UPSTREAM PROCESSING\\n\\n\" } \u{d7}3; answer \"ok\"",
+        "+2 status 429 [retry-after: 7] json; bytes \"{\u{2026}}\"; eof",
+        "r.created; r.inprogress; r.item c ls; r.args c \"{}\"; r.failed server_error; cut",
+    ] {
+        let script: Script = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(script.to_string().parse::<Script>().unwrap(), script);
+    }
+}
+
+#[test]
 fn a_refusal_names_the_place_the_word_and_what_is_accepted() {
     for (text, expected) in [
         (
