@@ -36,9 +36,11 @@ pub enum ConnectErrorKind {
     CertificateRefused,
     /// The proxy did not open a tunnel; the status is what it answered.
     ProxyAnswered {
-        /// The status of the proxy's answer.
+        /// The status of the proxy's answer, or a SOCKS proxy's reply code.
         status: u16,
     },
+    /// The proxy did not accept our credentials, or wants some.
+    ProxyLogin,
     /// The proxy's answer was not understood.
     ProxyUnreadable,
     /// The environment variable names a proxy of a kind that is not supported.
@@ -107,7 +109,7 @@ impl ConnectError {
             ConnectErrorKind::TlsSetup => {
                 Some("install the system's CA certificates or give them in `tls_extra_roots`")
             }
-            ConnectErrorKind::ProxyAnswered { status: 407 } => {
+            ConnectErrorKind::ProxyAnswered { status: 407 } | ConnectErrorKind::ProxyLogin => {
                 Some("put the proxy's user name and password into the proxy variable's URL")
             }
             ConnectErrorKind::Refused => {
@@ -143,13 +145,17 @@ impl fmt::Display for ConnectError {
                     "the proxy {peer} answered {status} instead of opening a tunnel"
                 )
             }
+            ConnectErrorKind::ProxyLogin => {
+                write!(f, "the proxy {peer} did not accept the credentials")
+            }
             ConnectErrorKind::ProxyUnreadable => {
                 write!(f, "the proxy {peer} gave no answer that is understood")
             }
             ConnectErrorKind::ProxyUnsupported { variable } => {
                 write!(
                     f,
-                    "`{variable}` names a proxy of an unknown kind ({peer}); http and https are supported"
+                    "`{variable}` names a proxy of an unknown kind ({peer}); http, https, socks5 and socks5h \
+                     are supported"
                 )
             }
             ConnectErrorKind::Refused => write!(f, "{peer} refused the connection"),

@@ -4,6 +4,8 @@
 //! the other names in both cases, lower case first. An empty value is none. Loopback is not
 //! special: whoever has a proxy and a local server says `no_proxy=localhost,127.0.0.1`.
 
+mod socks;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use hyper_util::client::proxy::matcher::Matcher;
 use lifesign_core::Stage;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use self::socks::{SocksError, Target};
+use super::connect::resolve;
 use super::endpoint::Endpoint;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::meter::Layer;
@@ -85,14 +89,20 @@ pub(super) struct Proxy {
     pub(super) kind: ProxyKind,
     pub(super) host: String,
     pub(super) port: u16,
-    /// What the proxy wants to see, marked sensitive.
+    /// What an HTTP proxy wants to see, marked sensitive.
     pub(super) authorization: Option<HeaderValue>,
+    /// User name and password for a SOCKS proxy.
+    login: Option<(String, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProxyKind {
     Http,
     Https,
+    /// SOCKS 5; names are looked up here, or by the proxy.
+    Socks5 {
+        remote_names: bool,
+    },
 }
 
 impl ProxyKind {
@@ -143,23 +153,31 @@ impl Proxy {
         let kind = match uri.scheme_str() {
             None | Some("http") => ProxyKind::Http,
             Some("https") => ProxyKind::Https,
+            Some("socks5") => ProxyKind::Socks5 {
+                remote_names: false,
+            },
+            Some("socks5h") => ProxyKind::Socks5 { remote_names: true },
             Some(_) => return None,
         };
         // curl's defaults.
         let port = uri.port_u16().unwrap_or(match kind {
             ProxyKind::Https => 443,
-            ProxyKind::Http => 1080,
+            ProxyKind::Http | ProxyKind::Socks5 { .. } => 1080,
         });
         let host = uri.host()?.trim_matches(['[', ']']).to_owned();
         let authorization = found.basic_auth().cloned().map(|mut value| {
             value.set_sensitive(true);
             value
         });
+        let login = found
+            .raw_auth()
+            .map(|(user, password)| (user.to_owned(), password.to_owned()));
         Some(Self {
             kind,
             host,
             port,
             authorization,
+            login,
         })
     }
 
@@ -169,6 +187,9 @@ impl Proxy {
         layer: &mut Layer,
         endpoint: &Endpoint,
     ) -> Result<(), ConnectError> {
+        if let ProxyKind::Socks5 { remote_names } = self.kind {
+            return self.socks(layer, endpoint, remote_names).await;
+        }
         if !endpoint.tls {
             return Ok(());
         }
@@ -203,6 +224,34 @@ impl Proxy {
             Some(status) => Err(failed(ConnectErrorKind::ProxyAnswered { status })),
             None => Err(failed(ConnectErrorKind::ProxyUnreadable)),
         }
+    }
+
+    async fn socks(
+        &self,
+        layer: &mut Layer,
+        endpoint: &Endpoint,
+        remote_names: bool,
+    ) -> Result<(), ConnectError> {
+        let target = match endpoint.ip() {
+            Some(ip) => Target::Address(ip),
+            None if remote_names => Target::Name(&endpoint.host),
+            None => match resolve(&endpoint.host, endpoint.port).await?.first() {
+                Some(address) => Target::Address(address.ip()),
+                None => Target::Name(&endpoint.host),
+            },
+        };
+        let kind = match socks::connect(layer, target, endpoint.port, self.login.as_ref()).await {
+            Ok(()) => return Ok(()),
+            Err(SocksError::Io(error)) => {
+                return Err(ConnectError::of_io(Stage::Proxy, self.to_string(), error));
+            }
+            Err(SocksError::Login) => ConnectErrorKind::ProxyLogin,
+            Err(SocksError::Refused(reply)) => ConnectErrorKind::ProxyAnswered {
+                status: reply.into(),
+            },
+            Err(SocksError::Unreadable) => ConnectErrorKind::ProxyUnreadable,
+        };
+        Err(ConnectError::new(Stage::Proxy, kind, self.to_string()))
     }
 }
 
@@ -332,7 +381,7 @@ mod tests {
     fn variables_count_as_in_curl() {
         let http = "http://api.test/";
         let https = "https://api.test/";
-        let rows: [Row; 14] = [
+        let rows: [Row; 16] = [
             (&[], http, "direct"),
             (&[("http_proxy", "http://p:3128")], http, "p:3128"),
             (&[("HTTP_PROXY", "http://p:3128")], http, "direct"),
@@ -358,6 +407,8 @@ mod tests {
             (&[("https_proxy", "p:3128")], https, "p:3128"),
             (&[("https_proxy", "http://p")], https, "p:1080"),
             (&[("https_proxy", "https://p")], https, "p:443"),
+            (&[("ALL_PROXY", "socks5h://p")], https, "p:1080"),
+            (&[("http_proxy", "socks5://p:9")], http, "p:9"),
         ];
 
         for (variables, url, expected) in rows {
@@ -418,7 +469,8 @@ mod tests {
 
         assert_eq!(
             said,
-            "`all_proxy` names a proxy of an unknown kind (gopher); http and https are supported"
+            "`all_proxy` names a proxy of an unknown kind (gopher); http, https, socks5 and socks5h are \
+             supported"
         );
     }
 

@@ -161,13 +161,14 @@ async fn a_body_that_does_not_end_costs_its_connection_but_no_time() {
         exchange.finish();
     }
 
-    assert!(began.elapsed() < Duration::from_millis(250));
+    let spent = began.elapsed();
+    assert!(spent < Duration::from_secs(1), "{spent:?}");
     for mut socket in server.await.unwrap() {
         closed(&mut socket).await;
     }
     let waited = began.elapsed();
     assert!(waited >= Duration::from_millis(240), "{waited:?}");
-    assert!(waited < Duration::from_millis(600), "{waited:?}");
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
     assert_eq!(transport.idle(), 0);
 }
 
@@ -200,16 +201,20 @@ async fn a_body_that_goes_on_after_the_answer_is_read_64_kib_far() {
         let mut chunk = b"8000\r\n".to_vec();
         chunk.extend_from_slice(&vec![b'x'; 0x8000]);
         chunk.extend_from_slice(b"\r\n");
-        while socket.write_all(&chunk).await.is_ok() {}
+        let mut taken = 0;
+        while socket.write_all(&chunk).await.is_ok() {
+            taken += chunk.len();
+        }
+        taken
     });
-    let began = tokio::time::Instant::now();
     let mut exchange = open(&transport, &endpoint).await.send(post("{}"));
     until(&mut exchange, "chunk ok").await;
 
     exchange.finish();
 
-    server.await.unwrap();
-    assert!(began.elapsed() < Duration::from_millis(240));
+    // Besides those, what fits into the kernel's buffers; far less than 250 ms would let through.
+    let taken = server.await.unwrap();
+    assert!(taken < 16 << 20, "{taken}");
 }
 
 #[tokio::test]
@@ -225,7 +230,7 @@ async fn a_dropped_exchange_closes_its_socket_at_once() {
     drop(exchange);
     closed(&mut socket).await;
 
-    assert!(began.elapsed() < Duration::from_millis(10));
+    assert!(began.elapsed() < Duration::from_millis(100));
 }
 
 #[tokio::test]

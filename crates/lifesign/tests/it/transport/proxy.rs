@@ -6,7 +6,7 @@ use lifesign::transport::{
     ConnectErrorKind, ConnectProgress, Endpoint, ProxyEnv, Transport, TransportConfig,
 };
 use lifesign_core::Stage;
-use tokio::io::{AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::server::{config, endpoint, listen, pends, post, read_request, steps};
@@ -71,9 +71,7 @@ async fn https_goes_through_a_tunnel_and_the_proxys_password_stays_at_the_proxy(
         let (socket, _) = upstream.accept().await.unwrap();
         let mut stream = acceptor.accept(socket).await.unwrap();
         let mut request = vec![0; 4096];
-        let len = tokio::io::AsyncReadExt::read(&mut stream, &mut request)
-            .await
-            .unwrap();
+        let len = stream.read(&mut request).await.unwrap();
         stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
             .await
@@ -181,4 +179,59 @@ async fn a_proxy_that_hangs_stays_in_the_proxy_stage() {
 
     assert!(pending);
     assert_eq!(progress.stage(), Some(Stage::Proxy));
+}
+
+#[tokio::test]
+async fn a_socks_proxy_carries_plain_http_and_looks_the_name_up() {
+    let (upstream, _) = listen().await;
+    let address = upstream.local_addr().unwrap();
+    let (proxy, _) = listen().await;
+    let url = format!("socks5h://{}", proxy.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut client, _) = proxy.accept().await.unwrap();
+        let mut greeting = [0; 3];
+        client.read_exact(&mut greeting).await.unwrap();
+        client.write_all(&[5, 0]).await.unwrap();
+        let mut request = vec![0; 5 + "api.invalid".len() + 2];
+        client.read_exact(&mut request).await.unwrap();
+        assert_eq!(&request[..16], b"\x05\x01\x00\x03\x0bapi.invalid");
+        client
+            .write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 0])
+            .await
+            .unwrap();
+        let mut server = TcpStream::connect(address).await.unwrap();
+        copy_bidirectional(&mut client, &mut server).await.ok();
+    });
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = upstream.accept().await.unwrap();
+        let request = read_request(&mut socket).await;
+        socket
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+            .await
+            .unwrap();
+        (request, socket)
+    });
+    let transport = Transport::new(TransportConfig {
+        proxy: ProxyEnv::read(|name| (name == "http_proxy").then(|| url.clone())),
+        ..config()
+    })
+    .unwrap();
+
+    let mut exchange = transport
+        .open(
+            &endpoint("http://api.invalid/"),
+            false,
+            &ConnectProgress::new(),
+        )
+        .await
+        .unwrap()
+        .send(post("{}"));
+    let seen = steps(&mut exchange).await;
+
+    assert_eq!(seen, ["sent", "head 200", "chunk ok", "end"]);
+    let (request, _socket) = server.await.unwrap();
+    assert!(
+        request.starts_with("POST /v1/messages HTTP/1.1\r\nhost: api.invalid\r\n"),
+        "{request}"
+    );
 }
