@@ -199,6 +199,18 @@ impl Watch {
         }
     }
 
+    /// Records bytes that nothing can be made of yet: a part of the response's head or framing.
+    ///
+    /// Of the head they are life, but no finding; of the body they are a finding, but not counted.
+    pub fn handle_raw(&mut self, at: Duration) {
+        let now = self.advance(at);
+        match self.phase {
+            Phase::Queued | Phase::Connecting | Phase::Ended => {}
+            Phase::Sending | Phase::WaitingForHeaders => self.renew_raw(now),
+            Phase::BeforeContent | Phase::AfterContent => self.renew(Progress::Byte, now),
+        }
+    }
+
     /// Records `len` body bytes as they came, before any decoding.
     pub fn handle_bytes(&mut self, len: usize, at: Duration) {
         let now = self.advance(at);
@@ -339,6 +351,15 @@ impl Watch {
             paused: self.paused(),
             ..self.tally
         }
+    }
+
+    /// Returns the time spent waiting for the upstream so far, earlier attempts included.
+    pub fn lifetime(&self) -> Duration {
+        let now = self.upstream_time(self.tally.ended.unwrap_or(self.latest));
+        let this = self
+            .connecting
+            .map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        self.lifetime_spent.saturating_add(this)
     }
 
     /// Returns every bound as it stands, in order of precedence.

@@ -4,6 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 /// The time since a call began, which is the only time that the sans-IO crates know.
@@ -47,6 +48,17 @@ pub fn wall_now() -> SystemTime {
     SystemTime::now()
 }
 
+/// Returns the wall-clock time as a timestamp, for dates that providers state.
+pub fn timestamp() -> Timestamp {
+    // A clock outside of the years that a timestamp knows states no date worth reading.
+    Timestamp::try_from(wall_now()).unwrap_or_default()
+}
+
+/// Returns when `wait` from now will be over, if that can be said.
+pub fn timestamp_after(wait: Duration) -> Option<Timestamp> {
+    timestamp().checked_add(wait).ok()
+}
+
 /// About thirty years: beyond any limit, and within what every platform can add.
 const FAR: Duration = Duration::from_secs(1_000_000_000);
 
@@ -58,9 +70,9 @@ mod tests {
     async fn a_paused_clock_counts_only_what_it_is_told() {
         let clock = CallClock::start();
 
-        tokio::time::advance(Duration::from_secs(45 * 60)).await;
+        tokio::time::advance(Duration::from_mins(45)).await;
 
-        assert_eq!(clock.elapsed(), Duration::from_secs(45 * 60));
+        assert_eq!(clock.elapsed(), Duration::from_mins(45));
         assert_eq!(clock.instant(clock.elapsed()), now());
     }
 
@@ -68,6 +80,6 @@ mod tests {
     async fn a_due_time_that_overflows_is_far_away_and_no_panic() {
         let clock = CallClock::start();
 
-        assert!(clock.instant(Duration::MAX) > now() + Duration::from_secs(3600));
+        assert!(clock.instant(Duration::MAX) > now() + Duration::from_hours(1));
     }
 }

@@ -1,0 +1,185 @@
+//! The command line as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// Keeps model calls alive and honest: judges each by what crosses the wire.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lifesign",
+    version,
+    max_term_width = 100,
+    propagate_version = true,
+    after_help = "Start here:\n  lifesign demo                  watch seven kinds of call being judged\n  \
+                  lifesign call --help           make a call and see its clocks\n  \
+                  lifesign config explain        see every bound in force and where it comes from"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make one model call, and say how it went.
+    #[command(after_long_help = CALL_HELP)]
+    Call(Box<CallArgs>),
+    /// Show or check the settings in force for one upstream, model and max_tokens.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Play a handful of provider faults side by side, and judge each call.
+    Demo(DemoArgs),
+    /// Run a scripted model provider on loopback.
+    #[command(after_long_help = STANDIN_HELP)]
+    Standin(StandinArgs),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+/// Which upstream, under which settings.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TargetArgs {
+    /// An upstream of the configuration file.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["base_url", "wire"])]
+    pub(crate) upstream: Option<String>,
+    /// Where the provider listens, with or without a trailing /v1.
+    #[arg(long, value_name = "URL", requires = "wire")]
+    pub(crate) base_url: Option<String>,
+    /// The provider's streaming dialect: openai-chat, openai-responses or anthropic.
+    #[arg(long, value_name = "WIRE")]
+    pub(crate) wire: Option<String>,
+    /// The model to ask.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// The most tokens that the model may write, thinking included.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_tokens: Option<u64>,
+    /// A configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// A set of bounds by name: progress, patient or harness.
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Option<String>,
+    /// One setting, such as bounds.raw_silence=45s. May be given again.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// What to say to the model. Without it, --prompt-file or --request: standard input.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["prompt_file", "request"])]
+    pub(crate) prompt: Option<String>,
+    /// A file that holds what to say.
+    #[arg(long, value_name = "FILE", conflicts_with = "request")]
+    pub(crate) prompt_file: Option<PathBuf>,
+    /// A file that holds the whole request body in the wire's own JSON; it is sent as it is.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) request: Option<PathBuf>,
+    /// Ask for a whole answer instead of a stream.
+    #[arg(long)]
+    pub(crate) no_stream: bool,
+    /// The environment variable that holds the key.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) api_key_env: Option<String>,
+    /// Print one JSON object and nothing else.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write what the provider sends, with its timing, for `lifesign standin --replay`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every setting in force, what it bounds, and where its value comes from.
+    Explain {
+        #[command(flatten)]
+        target: TargetArgs,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Refuse values that cannot be used, and report combinations that can never act.
+    Check {
+        #[command(flatten)]
+        target: TargetArgs,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// How many times faster than real time the provider and the bounds run.
+    #[arg(long, value_name = "FACTOR", default_value_t = 16.0)]
+    pub(crate) speed: f64,
+    /// Print one JSON object for each call instead of prose.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["script", "scenario", "replay", "list"]))]
+pub(crate) struct StandinArgs {
+    /// A script file to play; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
+    /// A shipped scenario to play.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scenario: Option<String>,
+    /// A recording to play, with its timing.
+    #[arg(long, value_name = "RECORDING")]
+    pub(crate) replay: Option<PathBuf>,
+    /// List the shipped scenarios.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Where to listen; port 0 picks a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: String,
+    /// How many times faster than real time to play.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(crate) speed: f64,
+    /// The dialect to speak whatever the path says.
+    #[arg(long, value_name = "WIRE")]
+    pub(crate) wire: Option<String>,
+    /// Print the log as JSON lines.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const CALL_HELP: &str = "\
+Examples:
+  # A local llama.cpp server
+  lifesign call --base-url http://127.0.0.1:8080 --wire openai-chat --prompt 'Say hello'
+
+  # A hosted provider; the key comes from OPENAI_API_KEY
+  lifesign call --base-url https://api.openai.com --wire openai-responses \\
+      --model gpt-5 --max-tokens 2000 --prompt 'Say hello'
+
+  # Cut the call when the line is silent for 45 s, and print one JSON object
+  lifesign call --base-url http://127.0.0.1:8080 --wire anthropic --model m \\
+      --set bounds.raw_silence=45s --json --prompt 'Say hello'
+
+Keys come from --api-key-env, else LIFESIGN_API_KEY, else the wire's usual variable.
+
+Exit codes:
+  0 completed   2 a setting was refused     3 truncated        4 the provider failed or refused
+  5 cut         6 the wall clock ran out    7 rate limit/quota 8 connecting or connection lost
+  130 cancelled";
+
+const STANDIN_HELP: &str = "\
+Examples:
+  lifesign standin --list
+  lifesign standin --scenario pings-only --listen 127.0.0.1:8090
+  lifesign standin --replay call.rec --speed 10
+
+The script language is described in docs/reference/script.md.";

@@ -1,0 +1,8 @@
+//! The program's commands, one file each.
+
+pub(crate) mod call;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod demo;
+pub(crate) mod standin;
+mod target;

@@ -1,0 +1,122 @@
+//! `lifesign config`: the settings in force for one call, explained and checked.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use lifesign_core::{CallShape, CatalogRow, Conflict, Settings, check, explain};
+use serde::Serialize;
+
+use super::target::Target;
+use crate::args::{ConfigCommand, TargetArgs};
+use crate::output::print_line;
+
+pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        ConfigCommand::Explain { target, json } => explain_settings(target, *json),
+        ConfigCommand::Check { target, json } => check_settings(target, *json),
+    }
+}
+
+fn explain_settings(args: &TargetArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let (target, settings, shape) = load(args)?;
+    let rows = explain(&settings, &shape);
+    let catalog = CatalogRow::of(&lifesign_core::Target {
+        wire: &shape.wire,
+        host: Some(target.upstream().base_url.host()),
+        model: args.model.as_deref(),
+    });
+    if json {
+        print_line(&serde_json::to_string_pretty(&rows).context("the table cannot be written")?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let upstream = target.upstream();
+    print_line(&format!(
+        "upstream    {} ({}, {})",
+        upstream.name,
+        target.wire(),
+        upstream.base_url
+    ))?;
+    print_line(&format!(
+        "model       {}",
+        args.model.as_deref().unwrap_or("any")
+    ))?;
+    print_line(&format!(
+        "max_tokens  {}",
+        args.max_tokens
+            .map_or("not given".to_owned(), |tokens| tokens.to_string())
+    ))?;
+    print_line(&format!(
+        "profile     {} ({})",
+        settings.profile.value.name(),
+        settings.profile.origin
+    ))?;
+    print_line(&format!(
+        "catalog     {}",
+        catalog.map_or("no row for this host", |row| row.name)
+    ))?;
+    print_line("")?;
+    let width = |of: fn(&lifesign_core::Explained) -> usize| rows.iter().map(of).max().unwrap_or(0);
+    let key = width(|row| row.key.len());
+    let value = width(|row| row.value.chars().count());
+    let origin = width(|row| row.origin.chars().count());
+    for row in &rows {
+        print_line(&format!(
+            "{:key$}  {:value$}  {:origin$}  {}",
+            row.key, row.value, row.origin, row.means
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check_settings(args: &TargetArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let (_, settings, shape) = load(args)?;
+    let conflicts = check(&settings, &shape);
+    if json {
+        let findings: Vec<_> = conflicts.iter().map(Finding::from).collect();
+        print_line(
+            &serde_json::to_string_pretty(&findings).context("the findings cannot be written")?,
+        )?;
+    } else if conflicts.is_empty() {
+        print_line("every setting can be used, and none of them is without effect")?;
+    } else {
+        for conflict in &conflicts {
+            print_line(&format!("{} ({})", conflict.message, conflict.origin))?;
+        }
+    }
+    Ok(if conflicts.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(CONFLICTS)
+    })
+}
+
+#[derive(Serialize)]
+struct Finding<'a> {
+    setting: &'a str,
+    origin: String,
+    message: &'a str,
+}
+
+impl<'a> From<&'a Conflict> for Finding<'a> {
+    fn from(conflict: &'a Conflict) -> Self {
+        Self {
+            setting: &conflict.setting,
+            origin: conflict.origin.to_string(),
+            message: &conflict.message,
+        }
+    }
+}
+
+fn load(args: &TargetArgs) -> anyhow::Result<(Target, Settings, CallShape)> {
+    let target = Target::load(args)?;
+    let settings = target.settings(args.model.as_deref())?;
+    let shape = CallShape {
+        streamed: true,
+        max_tokens: args.max_tokens,
+        wire: target.wire().defaults(),
+    };
+    Ok((target, settings, shape))
+}
+
+/// The exit code where a setting can never act; it is usable, and pointless.
+const CONFLICTS: u8 = 1;

@@ -1,0 +1,365 @@
+//! `lifesign demo`: a handful of provider faults side by side, each call judged as it goes.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures_util::future::join_all;
+use lifesign::{
+    Answered, CallEvent, CallReport, CallRequest, CallStream, Client, Failed, Monitor, Upstream,
+};
+use lifesign_core::duration::human_measured;
+use lifesign_core::{Limit, Notices, Setting, SettingError, Settings, Target, Value, resolve};
+use lifesign_standin::Standin;
+use lifesign_wire::{Request, Wire};
+
+use crate::args::DemoArgs;
+use crate::output::print_line;
+use crate::status_line::text_of;
+
+pub(crate) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    if !(args.speed.is_finite() && (1.0..=1_000.0).contains(&args.speed)) {
+        return Err(SettingError::new("--speed", "is out of range")
+            .with_value(&Value::Float(args.speed))
+            .with_accepted("a number from 1 to 1000")
+            .into());
+    }
+    let standin = Standin::scenarios()
+        .speed(args.speed)
+        .start()
+        .await
+        .context("the stand-in cannot start")?;
+    let client = Client::new()?;
+    let calls = SCENES
+        .iter()
+        .map(|scene| scene.begin(&client, &standin, args.speed))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    if !args.json {
+        introduce(args.speed)?;
+    }
+    let mut board = Board::new(!args.json, &calls);
+    let mut ended = {
+        let follow = join_all(calls.into_iter().map(Playing::follow));
+        tokio::pin!(follow);
+        let mut ticks = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                ended = &mut follow => break ended,
+                _ = ticks.tick(), if board.is_live => board.draw()?,
+            }
+        }
+    };
+    board.wipe()?;
+    for played in &mut ended {
+        played.tell(args)?;
+    }
+    if !args.json {
+        print_line(CLOSING)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A scenario as the demo shows it.
+struct Scene {
+    scenario: &'static str,
+    /// What the provider does, for somebody who knows none of our words.
+    provider: &'static str,
+    /// Why the call was judged as it was.
+    because: &'static str,
+}
+
+const SCENES: [Scene; 7] = [
+    Scene {
+        scenario: "thinking-long",
+        provider: "thinks for four minutes, sending nothing but signs of life, then answers",
+        because: "a thinking model is left alone for as long as its max_tokens can take",
+    },
+    Scene {
+        scenario: "pings-only",
+        provider: "sends signs of life for ever, and never a word",
+        because: "signs of life come from a timer somewhere; only content proves a working model",
+    },
+    Scene {
+        scenario: "silence-then-recovery",
+        provider: "accepts the request and says nothing; asked again, it answers",
+        because: "nothing had been shown yet, so the call could be made again unseen",
+    },
+    Scene {
+        scenario: "drip",
+        provider: "sends its answer byte by byte",
+        because: "every byte is a byte: slow is not silent",
+    },
+    Scene {
+        scenario: "cut-mid-answer",
+        provider: "loses the connection in the middle of the answer",
+        because: "what was shown cannot be unshown: the part is kept, and nobody pays twice",
+    },
+    Scene {
+        scenario: "rate-limit-wait",
+        provider: "answers 429 and asks to come back in four seconds",
+        because: "the wait it asked for was kept to, and then the call was made again",
+    },
+    Scene {
+        scenario: "overload",
+        provider: "is overloaded twice, then has room",
+        because: "overload is met with growing waits, never with quick repeats",
+    },
+];
+
+impl Scene {
+    fn begin(
+        &'static self,
+        client: &Client,
+        standin: &Standin,
+        speed: f64,
+    ) -> anyhow::Result<Playing> {
+        let base_url = format!("{}/{}/v1", standin.url(), self.scenario);
+        let upstream = Upstream::new(Wire::ANTHROPIC, &base_url)?.with_name(self.scenario);
+        let request = Request::prompt("demo", "What is the answer?").max_tokens(MAX_TOKENS);
+        let request = CallRequest::new(upstream, request).settings(settings(speed)?);
+        Ok(Playing {
+            scene: self,
+            stream: client.stream(request),
+            speed,
+            log: Vec::new(),
+        })
+    }
+}
+
+/// The defaults for a hosted provider of the anthropic wire, made faster by `speed`.
+fn settings(speed: f64) -> Result<Settings, SettingError> {
+    let wire = Wire::ANTHROPIC.defaults();
+    let target = Target {
+        wire: &wire,
+        host: Some("api.anthropic.com"),
+        model: Some("demo"),
+    };
+    let mut settings = resolve::<lifesign_core::Layer>(&[], &target)?;
+    let shorter = |long: Duration| long.div_f64(speed);
+    let bounds = &mut settings.bounds;
+    for bound in [
+        &mut bounds.headers,
+        &mut bounds.raw_silence,
+        &mut bounds.before_content,
+        &mut bounds.between_events,
+        &mut bounds.flat,
+    ] {
+        if let Limit::After(limit) = &mut bound.value {
+            *limit = shorter(*limit);
+        }
+        // A limit that is written down is not worked out anew from the request.
+        bound.origin = lifesign_core::Origin::Catalog;
+    }
+    if let lifesign_core::Rate::PerSecond(rate) = &mut bounds.think_tokens_per_second.value {
+        // At most 1,000 times 87.
+        *rate = (*rate as f64 * speed) as u64;
+    }
+    if let Notices::Doubling { first, cap } = &mut bounds.notice_after.value {
+        (*first, *cap) = (shorter(*first), shorter(*cap));
+    }
+    let retry = &mut settings.retry;
+    for tier in [
+        &mut retry.transport,
+        &mut retry.cut,
+        &mut retry.rate,
+        &mut retry.overload,
+    ] {
+        for delay in [&mut tier.first_delay, &mut tier.max_delay] {
+            *delay = Setting {
+                value: shorter(delay.value),
+                origin: delay.origin.clone(),
+            };
+        }
+    }
+    Ok(settings)
+}
+
+/// A scene that is being played.
+struct Playing {
+    scene: &'static Scene,
+    stream: CallStream,
+    speed: f64,
+    log: Vec<String>,
+}
+
+/// A scene that is over.
+struct Played {
+    scene: &'static Scene,
+    ended: Result<Box<Answered>, Box<Failed>>,
+    speed: f64,
+    /// What happened on the way, worth a line each.
+    log: Vec<String>,
+}
+
+impl Playing {
+    async fn follow(mut self) -> Played {
+        let ended = loop {
+            match self.stream.next().await {
+                Some(Ok(CallEvent::Finished(answered))) => break Ok(answered),
+                Some(Ok(event)) => self.note(&event),
+                Some(Err(failed)) => break Err(failed),
+                // A stream says how it ended before it ends.
+                None => std::future::pending().await,
+            }
+        };
+        Played {
+            scene: self.scene,
+            ended,
+            speed: self.speed,
+            log: self.log,
+        }
+    }
+
+    fn note(&mut self, event: &CallEvent) {
+        let real = |fast: Duration| human_measured(rounded(fast.mul_f64(self.speed)));
+        match event {
+            CallEvent::Notice(notice) => self.log.push(format!(
+                "noticed after {} without content; the last byte was {} old, so the call went on",
+                real(notice.ages.content),
+                real(notice.ages.raw)
+            )),
+            CallEvent::Retrying {
+                failure,
+                attempt,
+                wait,
+                ..
+            } => {
+                let failure = at_real_time(failure, self.speed);
+                self.log.push(format!(
+                    "{}; waited {} and made attempt {attempt}",
+                    failure.message(),
+                    real(*wait)
+                ));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Played {
+    fn tell(&mut self, args: &DemoArgs) -> anyhow::Result<()> {
+        if args.json {
+            let report = match &self.ended {
+                Ok(answered) => CallReport::from(&**answered),
+                Err(failed) => CallReport::from(&**failed),
+            };
+            let line = serde_json::json!({ "scenario": self.scene.scenario, "report": report });
+            return Ok(print_line(&line.to_string())?);
+        }
+        let real = |fast: Duration| human_measured(rounded(fast.mul_f64(self.speed)));
+        print_line(&format!("The provider {}.", self.scene.provider))?;
+        for line in &self.log {
+            print_line(&format!("    - {line}"))?;
+        }
+        match &self.ended {
+            Ok(answered) => print_line(&format!(
+                "    COMPLETED in {}: {:?}",
+                real(answered.elapsed),
+                answered.answer.text
+            ))?,
+            Err(failed) => {
+                let failure = at_real_time(&failed.failure, self.speed);
+                let outcome = failed.outcome().name().to_uppercase();
+                print_line(&format!(
+                    "    {outcome} after {}: {}",
+                    real(failed.elapsed),
+                    failure.message()
+                ))?;
+                if let Some(partial) = failed
+                    .partial
+                    .as_ref()
+                    .filter(|partial| !partial.is_empty())
+                {
+                    print_line(&format!("    kept: {:?}", partial.text))?;
+                }
+                print_line(&format!(
+                    "    the person waiting is told: {}",
+                    failure.sentence()
+                ))?;
+            }
+        }
+        print_line(&format!("    why: {}", self.scene.because))?;
+        Ok(print_line("")?)
+    }
+}
+
+/// Returns `failure` with its times as they would have been without the speed.
+fn at_real_time(failure: &lifesign_core::Failure, speed: f64) -> lifesign_core::Failure {
+    let real = |fast: Duration| rounded(fast.mul_f64(speed));
+    let mut failure = failure.clone();
+    failure.limit = failure.limit.map(real);
+    failure.retry_after = failure.retry_after.map(real);
+    failure
+}
+
+/// Rounds away what the speed has magnified.
+fn rounded(duration: Duration) -> Duration {
+    if duration < Duration::from_secs(10) {
+        let tenths = (duration.as_secs_f64() * 10.0).round();
+        Duration::from_secs_f64(tenths / 10.0)
+    } else {
+        Duration::from_secs(duration.as_secs_f64().round() as u64)
+    }
+}
+
+/// The calls and their clocks, one line each, written over again while they run.
+struct Board {
+    is_live: bool,
+    rows: Vec<(&'static str, Monitor)>,
+    drawn: bool,
+}
+
+impl Board {
+    fn new(wanted: bool, calls: &[Playing]) -> Self {
+        Self {
+            is_live: wanted && io::stderr().is_terminal(),
+            rows: calls
+                .iter()
+                .map(|call| (call.scene.scenario, call.stream.monitor()))
+                .collect(),
+            drawn: false,
+        }
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        self.wipe()?;
+        let mut out = io::stderr().lock();
+        for (name, monitor) in &self.rows {
+            let line: String = format!("{name:22} {}", text_of(&monitor.snapshot()))
+                .chars()
+                .take(WIDTH)
+                .collect();
+            writeln!(out, "{line}")?;
+        }
+        self.drawn = true;
+        out.flush()
+    }
+
+    fn wipe(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.drawn) {
+            write!(io::stderr().lock(), "\x1b[{}A\x1b[J", self.rows.len())?;
+        }
+        Ok(())
+    }
+}
+
+fn introduce(speed: f64) -> io::Result<()> {
+    print_line(&format!(
+        "Seven calls to a provider that misbehaves, side by side, {speed} times faster than life.\n\
+         Times below are what they would be in life. Nothing leaves this machine.\n"
+    ))
+}
+
+const CLOSING: &str = "\
+Each of these is a scenario of `lifesign standin --list`. To see the limits that judged them:
+  lifesign config explain --base-url https://api.anthropic.com --wire anthropic --max-tokens 32000";
+
+/// Enough thought for six minutes at 87 tokens a second.
+const MAX_TOKENS: u64 = 32_000;
+
+/// How often the board is written over.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Longer lines would wrap on a common terminal and could not be written over.
+const WIDTH: usize = 150;

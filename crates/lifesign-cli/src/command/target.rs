@@ -1,0 +1,107 @@
+//! Whom a command is about, and the settings in force for it.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use lifesign::config::{Config, KeySource, UpstreamConfig, process_variables};
+use lifesign::transport::{ProxyEnv, TransportConfig};
+use lifesign::{BaseUrl, Client, Upstream};
+use lifesign_core::{SettingError, Settings, Value};
+use lifesign_wire::Wire;
+
+use crate::args::TargetArgs;
+
+/// An upstream and the settings that the file, the environment and the flags make for it.
+pub(crate) struct Target {
+    config: Config,
+    upstream: UpstreamConfig,
+}
+
+impl Target {
+    /// Reads everything that the arguments name; whatever cannot be used is refused here.
+    pub(crate) fn load(args: &TargetArgs) -> anyhow::Result<Self> {
+        let mut sets = args.sets.clone();
+        if let Some(profile) = &args.profile {
+            sets.push(format!("profile={profile}"));
+        }
+        let config = Config::load(args.config.as_deref(), process_variables(), &sets)?;
+        let upstream = match (&args.upstream, &args.base_url) {
+            (Some(name), _) => config.upstream(name)?.clone(),
+            (None, Some(base_url)) => upstream_at(base_url, args.wire.as_deref())?,
+            (None, None) => match config.upstreams() {
+                [only] => only.clone(),
+                _ => return Err(nobody_named().into()),
+            },
+        };
+        Ok(Self { config, upstream })
+    }
+
+    /// Returns the settings in force for a call to `model`.
+    pub(crate) fn settings(&self, model: Option<&str>) -> Result<Settings, SettingError> {
+        self.config.settings_for(&self.upstream, model)
+    }
+
+    pub(crate) fn wire(&self) -> Wire {
+        self.upstream.wire
+    }
+
+    pub(crate) fn upstream(&self) -> &UpstreamConfig {
+        &self.upstream
+    }
+
+    /// Returns the upstream with its key: from `variable` if one is named, else the usual places.
+    pub(crate) fn with_key(&self, variable: Option<&str>) -> anyhow::Result<Arc<Upstream>> {
+        let lookup = |name: &str| std::env::var(name).ok();
+        let is_set = |name: &str| lookup(name).is_some_and(|value| !value.trim().is_empty());
+        let usual = self.upstream.wire.key_variable();
+        let source = match (variable, &self.upstream.api_key) {
+            (Some(name), _) => Some(KeySource::Env(name.to_owned())),
+            (None, Some(configured)) => Some(configured.clone()),
+            (None, None) => [OWN_KEY, usual]
+                .into_iter()
+                .find(|name| is_set(name))
+                .map(|name| KeySource::Env(name.to_owned())),
+        };
+        let key = source.map(|source| source.read(lookup)).transpose()?;
+        Ok(Arc::new(self.upstream.to_upstream(key)))
+    }
+
+    /// Returns a client that reaches the upstream.
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+        let mut config = TransportConfig {
+            proxy: ProxyEnv::from_env(),
+            ..TransportConfig::default()
+        };
+        config.pool_idle = self.upstream.pool_idle;
+        if let Some(path) = &self.upstream.tls_extra_roots {
+            let roots = std::fs::read(path)
+                .with_context(|| format!("tls_extra_roots {} cannot be read", path.display()))?;
+            config.extra_roots.push(roots);
+        }
+        Ok(Client::with_transport(config)?)
+    }
+}
+
+fn upstream_at(base_url: &str, wire: Option<&str>) -> Result<UpstreamConfig, SettingError> {
+    let refuse = |flag: &str, value: &str, problem: String| {
+        SettingError::new(flag, problem).with_value(&Value::Text(value))
+    };
+    let wire = wire.unwrap_or_default();
+    let wire = Wire::parse(wire).map_err(|_| {
+        let known: Vec<_> = Wire::ALL.iter().map(|wire| wire.name()).collect();
+        refuse("--wire", wire, "is no wire".to_owned()).with_accepted(known.join(", "))
+    })?;
+    let base_url = BaseUrl::parse(base_url).map_err(|error| {
+        refuse("--base-url", base_url, format!("cannot be used: {error}"))
+            .with_accepted("a URL such as https://api.openai.com or http://127.0.0.1:8080/v1")
+    })?;
+    Ok(UpstreamConfig::new(wire, base_url))
+}
+
+fn nobody_named() -> SettingError {
+    SettingError::new("", "nobody to call: no upstream is named")
+        .with_hint("give --base-url URL and --wire WIRE, or --upstream NAME with --config FILE")
+}
+
+/// The variable that wins over the wire's usual one.
+const OWN_KEY: &str = "LIFESIGN_API_KEY";

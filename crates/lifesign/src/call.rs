@@ -1,0 +1,355 @@
+//! One call: attempts, the waits between them, and what the caller is told.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use lifesign_core::{
+    AttemptRecord, BoundName, Budget, Decision, Failure, FailureCode, GiveUp, Limit, Past, Phase,
+    Tier, Watch, decide,
+};
+use lifesign_wire::Answer;
+
+use crate::attempt::{Attempt, AttemptEnd, AttemptStep, Cause};
+use crate::clock::{self, CallClock};
+use crate::event::CallEvent;
+use crate::failing::failure_of;
+use crate::guard::Guard;
+use crate::job::Job;
+use crate::monitor::{Doing, Monitor};
+use crate::outcome::{Answered, Failed};
+use crate::timer::LazyTimer;
+
+/// What a call has to say: an event, or the failure that ends it.
+pub(crate) type CallItem = Result<CallEvent, Box<Failed>>;
+
+/// A call under way.
+///
+/// It is a state machine that only moves while it is polled. Attempts replace one another unseen
+/// until the first content; after it the first failure ends the call.
+pub(crate) struct Call {
+    job: Arc<Job>,
+    clock: CallClock,
+    monitor: Monitor,
+    timer: LazyTimer,
+    state: State,
+    records: Vec<AttemptRecord>,
+    history: Vec<Past>,
+    /// The wait before the attempt that comes next.
+    waited: Duration,
+    /// Time spent waiting for the upstream in the attempts so far.
+    lifetime_spent: Duration,
+    /// Whether the last attempt ended in silence or loss, so that idle connections are suspect.
+    fresh: bool,
+    /// Whether the caller has taken an item and not asked again.
+    paused: bool,
+}
+
+enum State {
+    /// Not begun.
+    Admitting,
+    /// Making an attempt.
+    Attempting(Box<Attempt>),
+    /// Waiting for a hold to end, or before the next attempt.
+    Waiting { until: Duration },
+    /// Over.
+    Over,
+}
+
+impl Call {
+    /// Returns a call that does nothing before it is polled, but whose clock runs from now.
+    pub(crate) fn new(job: Job) -> Self {
+        let clock = CallClock::start();
+        Self {
+            monitor: Monitor::new(clock, job.settings.retry.attempts.value),
+            job: Arc::new(job),
+            timer: LazyTimer::new(clock),
+            clock,
+            state: State::Admitting,
+            records: Vec::new(),
+            history: Vec::new(),
+            waited: Duration::ZERO,
+            lifetime_spent: Duration::ZERO,
+            fresh: false,
+            paused: false,
+        }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.job.id
+    }
+
+    pub(crate) const fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    /// Polls for what happens next; `None` after the end.
+    ///
+    /// From an item to the next poll the caller pauses: every clock but the wall's stands still.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<CallItem>> {
+        if std::mem::take(&mut self.paused) {
+            let now = self.clock.elapsed();
+            self.monitor.watch(|watch| watch.handle_resume(now));
+        }
+        let item = ready!(self.poll_item(cx));
+        let now = self.clock.elapsed();
+        self.monitor.watch(|watch| watch.handle_pause(now));
+        self.paused = true;
+        Poll::Ready(item)
+    }
+
+    /// Ends the call because the caller leaves; `None` if it is over already.
+    pub(crate) fn cancel(&mut self) -> Option<Box<Failed>> {
+        let end = match &mut self.state {
+            State::Over => return None,
+            State::Attempting(attempt) => attempt.cancel(),
+            State::Admitting | State::Waiting { .. } => None,
+        };
+        let Some(end) = end else {
+            return Some(self.fail(Failure::new(FailureCode::Cancelled, Phase::Queued), None));
+        };
+        let failure = self.close(&end);
+        Some(self.fail(failure, end.partial()))
+    }
+
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<CallItem>> {
+        loop {
+            match &mut self.state {
+                State::Over => return Poll::Ready(None),
+                State::Admitting => {
+                    if let Some(item) = self.admit() {
+                        return Poll::Ready(Some(item));
+                    }
+                }
+                State::Waiting { until } => {
+                    let until = *until;
+                    if let Err(failed) = ready!(self.poll_sleep(until, cx)) {
+                        return Poll::Ready(Some(Err(failed)));
+                    }
+                    self.begin_attempt();
+                }
+                State::Attempting(attempt) => {
+                    return Poll::Ready(Some(match ready!(attempt.poll_next(cx)) {
+                        AttemptStep::Event(event) => Ok(event),
+                        AttemptStep::Ended(end) => self.conclude(end),
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Looks at the holds of the upstream, and starts or waits.
+    fn admit(&mut self) -> Option<CallItem> {
+        let Some(held) = self.job.hold_wait() else {
+            self.begin_attempt();
+            return None;
+        };
+        let wait = held.remaining;
+        let until = self.clock.elapsed().saturating_add(wait);
+        let max = self.job.settings.retry.max_wait.value;
+        let give_up = if wait > max {
+            Some(GiveUp::BeyondMaxWait { asked: wait, max })
+        } else if self.wall_clock().is_some_and(|wall| until >= wall) {
+            Some(GiveUp::WallClock)
+        } else {
+            None
+        };
+        if let Some(give_up) = give_up {
+            let mut failure = Failure::new(held.why, Phase::Queued);
+            failure.retry_after = Some(wait);
+            failure.resets_at = clock::timestamp_after(wait);
+            failure.give_up = Some(give_up);
+            failure.detail = Some("the upstream is on hold after an earlier call".to_owned());
+            return Some(Err(self.fail(failure, None)));
+        }
+        self.state = State::Waiting { until };
+        self.monitor.set_doing(Doing::Holding { until });
+        self.waited = wait;
+        Some(Ok(CallEvent::Holding { wait }))
+    }
+
+    fn begin_attempt(&mut self) {
+        let began = self.clock.elapsed();
+        let bounds = &self.job.settings.bounds;
+        let watch = Watch::new(bounds, &self.job.shape, began, self.lifetime_spent);
+        self.monitor.begin_attempt(self.next_number(), watch);
+        let guard = Guard::new(self.clock, self.monitor.clone());
+        let attempt = Attempt::start(Arc::clone(&self.job), guard, self.fresh);
+        self.state = State::Attempting(Box::new(attempt));
+    }
+
+    /// Takes in the end of an attempt: the answer, a failure, or a reason for another attempt.
+    fn conclude(&mut self, end: AttemptEnd) -> CallItem {
+        let failure = self.close(&end);
+        if end.cause.is_none() {
+            return Ok(CallEvent::Finished(Box::new(self.succeed(end.answer))));
+        }
+        let policy = &self.job.settings.retry;
+        let budget = Budget {
+            now: self.clock.elapsed(),
+            wall_clock: self.job.settings.bounds.wall_clock.value,
+            commit: end.commit,
+        };
+        match decide(
+            policy,
+            &self.history,
+            &failure,
+            &end.hints,
+            &budget,
+            fastrand::f64(),
+        ) {
+            Decision::Retry { after, .. } => {
+                if end.hints.wait.is_some_and(|wait| !wait.is_zero()) {
+                    self.job.hold(after, failure.code);
+                }
+                self.history.push(Past {
+                    code: failure.code,
+                    waited: after,
+                });
+                self.fresh = leaves_suspects(failure.code);
+                self.waited = after;
+                let until = budget.now.saturating_add(after);
+                self.state = State::Waiting { until };
+                self.monitor.set_doing(Doing::RetryWait { until });
+                Ok(CallEvent::Retrying {
+                    failure: Box::new(failure),
+                    attempt: self.next_number(),
+                    of: self.job.settings.retry.attempts.value,
+                    wait: after,
+                })
+            }
+            Decision::GiveUp { reason } => Err(self.give_up(failure, reason, end)),
+        }
+    }
+
+    fn give_up(&mut self, mut failure: Failure, reason: GiveUp, end: AttemptEnd) -> Box<Failed> {
+        if let (GiveUp::BeyondMaxWait { asked, .. }, Tier::Overload | Tier::Rate) =
+            (reason, failure.code.tier().unwrap_or(Tier::Transport))
+        {
+            self.job.hold(asked, failure.code);
+        }
+        failure.settle(reason, &end.hints);
+        self.fail(failure, end.partial())
+    }
+
+    /// Closes the books of an attempt, and returns its failure; one without a cause is discarded.
+    fn close(&mut self, end: &AttemptEnd) -> Failure {
+        let number = self.next_number();
+        let tally = self.monitor.end_attempt(Doing::Ended).map(|watch| {
+            self.lifetime_spent = watch.lifetime();
+            watch.tally()
+        });
+        let tally = tally.unwrap_or_default();
+        let cause = end.cause.as_ref().unwrap_or(&Cause::Cancelled);
+        let mut failure = failure_of(cause, end.phase);
+        failure.ages = end.ages;
+        failure.status = end.status;
+        failure.request_id.clone_from(&end.request_id);
+        failure.retry_after = end.hints.wait;
+        failure.partial = !end.answer.is_empty();
+        failure.bytes = tally.bytes;
+        failure.frames = tally.frames;
+        failure.heartbeats = tally.heartbeats;
+        failure.tokens = end.answer.usage.and_then(|usage| usage.output_tokens);
+        failure.attempt = number;
+        self.describe(&mut failure);
+
+        let name = self.job.upstream.name();
+        let mut record = AttemptRecord::new(number, name, end.phase, &tally, self.waited);
+        record.status = end.status;
+        record.request_id.clone_from(&end.request_id);
+        if end.cause.is_some() {
+            record = record.failed(&failure);
+        }
+        record.usage = end.answer.usage;
+        self.records.push(record);
+        failure
+    }
+
+    fn succeed(&mut self, answer: Answer) -> Answered {
+        self.state = State::Over;
+        self.job.release_hold();
+        Answered {
+            answer,
+            id: self.job.id.clone(),
+            attempts: std::mem::take(&mut self.records),
+            elapsed: self.clock.elapsed(),
+        }
+    }
+
+    fn fail(&mut self, mut failure: Failure, partial: Option<Answer>) -> Box<Failed> {
+        self.describe(&mut failure);
+        self.state = State::Over;
+        self.monitor.set_doing(Doing::Ended);
+        Box::new(Failed {
+            failure,
+            partial,
+            id: self.job.id.clone(),
+            attempts: std::mem::take(&mut self.records),
+            elapsed: self.clock.elapsed(),
+        })
+    }
+
+    /// Says whom the failure concerns.
+    fn describe(&self, failure: &mut Failure) {
+        failure.of = self.job.settings.retry.attempts.value;
+        failure.upstream = Some(self.job.upstream.name().to_owned());
+        failure.model.clone_from(&self.job.model);
+    }
+
+    /// Sleeps until `until` under the wall clock alone.
+    fn poll_sleep(
+        &mut self,
+        until: Duration,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Box<Failed>>> {
+        let wall = self.wall_clock();
+        let wake = wall.map_or(until, |wall| wall.min(until));
+        while self.clock.elapsed() < wake {
+            ready!(self.timer.poll(wake, cx));
+        }
+        if wall.is_none_or(|wall| until < wall) {
+            return Poll::Ready(Ok(()));
+        }
+        let mut failure = Failure::new(FailureCode::WallClock, Phase::Queued);
+        failure.bound = Some(BoundName::WallClock);
+        failure.limit = wall;
+        failure.origin = Some(self.job.settings.bounds.wall_clock.origin.clone());
+        Poll::Ready(Err(self.fail(failure, None)))
+    }
+
+    fn wall_clock(&self) -> Option<Duration> {
+        match self.job.settings.bounds.wall_clock.value {
+            Limit::After(limit) => Some(limit),
+            Limit::Off => None,
+        }
+    }
+
+    fn next_number(&self) -> u32 {
+        u32::try_from(self.records.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1)
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("job", &self.job)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns whether connections to the upstream may be dead without having said so.
+const fn leaves_suspects(code: FailureCode) -> bool {
+    matches!(
+        code,
+        FailureCode::BytesOnly
+            | FailureCode::Connect
+            | FailureCode::ConnectionLost
+            | FailureCode::HeartbeatsOnly
+            | FailureCode::NoContent
+            | FailureCode::RawSilent
+    )
+}

@@ -1,0 +1,331 @@
+//! Settings from a TOML file, each with its line.
+
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+
+use lifesign_core::{KEYS, Key, Layer, Origin, SettingError, Value, unknown_setting};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::UpstreamConfig;
+
+/// What a file sets.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) layer: Layer,
+    pub(super) upstreams: Vec<UpstreamConfig>,
+}
+
+/// Reads a file.
+pub(super) fn read(path: &Path) -> Result<Contents, SettingError> {
+    let name = path.display().to_string();
+    let unreadable = |problem: String| SettingError::new(name.as_str(), problem);
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+        .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
+    if u64::try_from(bytes.len()).is_ok_and(|len| len > LONGEST) {
+        return Err(unreadable("is longer than 1 MiB".to_owned()));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("is not UTF-8 text".to_owned()))?;
+    let source = Source {
+        name,
+        directory: path.parent().unwrap_or_else(|| Path::new("")),
+        text: &text,
+    };
+    source.contents()
+}
+
+/// A file's text, and how to say where something stands in it.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    name: String,
+    /// Where relative paths start.
+    pub(super) directory: &'a Path,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn contents(&self) -> Result<Contents, SettingError> {
+        let table = DeTable::parse(self.text).map_err(|error| {
+            let problem = error.message().trim().replace('\n', ", ");
+            let span = error.span().unwrap_or_default();
+            SettingError::new("", problem).with_position(self.position(&span))
+        })?;
+        let mut contents = Contents::default();
+        for (key, value) in in_order(table.get_ref()) {
+            if key.get_ref() == UPSTREAM {
+                contents.upstreams = self.upstreams(value)?;
+            } else {
+                self.set(&mut contents.layer, key.get_ref(), key.span(), value)?;
+            }
+        }
+        Ok(contents)
+    }
+
+    fn upstreams(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<UpstreamConfig>, SettingError> {
+        let not_tables = |span| {
+            SettingError::new(UPSTREAM, "is not an array of tables")
+                .with_accepted("[[upstream]]")
+                .with_position(self.position(&span))
+        };
+        let Some(array) = value.get_ref().as_array() else {
+            return Err(not_tables(value.span()));
+        };
+        let mut upstreams: Vec<UpstreamConfig> = Vec::new();
+        for element in array {
+            let Some(table) = element.get_ref().as_table() else {
+                return Err(not_tables(element.span()));
+            };
+            let upstream = UpstreamConfig::read(self, table, element.span())?;
+            if let Some(first) = upstreams.iter().find(|first| first.name == upstream.name) {
+                return Err(SettingError::new(
+                    "upstream.name",
+                    format!("is taken: {}", first.origin),
+                )
+                .with_value(&Value::Text(&upstream.name))
+                .with_position(upstream.origin.to_string()));
+            }
+            upstreams.push(upstream);
+        }
+        Ok(upstreams)
+    }
+
+    /// Sets everything below `path` in `layer`.
+    pub(super) fn set(
+        &self,
+        layer: &mut Layer,
+        path: &str,
+        path_span: Range<usize>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(), SettingError> {
+        let is_table = tables().any(|table| table == path);
+        let is_key = Key::find(path).is_ok();
+        if !is_table && !is_key {
+            let names = KEYS
+                .iter()
+                .map(|key| key.name)
+                .chain(tables())
+                .chain([UPSTREAM]);
+            return Err(unknown_setting(path, names).with_position(self.position(&path_span)));
+        }
+        if let (Some(table), true) = (value.get_ref().as_table(), is_table) {
+            for (key, value) in in_order(table) {
+                self.set(
+                    layer,
+                    &format!("{path}.{}", key.get_ref()),
+                    key.span(),
+                    value,
+                )?;
+            }
+            return Ok(());
+        }
+        if !is_key {
+            return Err(SettingError::new(path, "is not a table")
+                .with_accepted(format!("[{path}]"))
+                .with_position(self.position(&value.span())));
+        }
+        let scalar = self.scalar(path, value)?;
+        layer
+            .set(path, scalar, self.origin(&value.span()))
+            .map_err(|error| error.with_position(self.position(&value.span())))
+    }
+
+    /// Returns a value that is neither a table nor an array.
+    fn scalar<'v>(
+        &self,
+        path: &str,
+        value: &'v Spanned<DeValue<'_>>,
+    ) -> Result<Value<'v>, SettingError> {
+        let refuse = |problem: String, written: Option<String>| {
+            let mut error =
+                SettingError::new(path, problem).with_position(self.position(&value.span()));
+            error.value = written.map(Into::into);
+            error.accepted = Key::find(path).ok().map(|key| key.accepted().into());
+            error
+        };
+        match value.get_ref() {
+            DeValue::String(text) => Ok(Value::Text(text)),
+            DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
+                .map(Value::Integer)
+                .map_err(|_| refuse("is too large".to_owned(), Some(integer.to_string()))),
+            DeValue::Float(float) => float
+                .as_str()
+                .parse()
+                .map(Value::Float)
+                .map_err(|_| refuse("is not a number".to_owned(), Some(float.to_string()))),
+            DeValue::Boolean(flag) => Ok(Value::Bool(*flag)),
+            other @ (DeValue::Array(_) | DeValue::Datetime(_) | DeValue::Table(_)) => Err(refuse(
+                format!("is a value of type {}", other.type_str()),
+                None,
+            )),
+        }
+    }
+
+    /// Returns `file:line:column` of where a span begins.
+    pub(super) fn position(&self, span: &Range<usize>) -> String {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+        format!("{}:{}:{column}", self.name, self.line(span))
+    }
+
+    /// Returns where a value that a span covers came from.
+    pub(super) fn origin(&self, span: &Range<usize>) -> Origin {
+        Origin::File {
+            path: self.name.clone(),
+            line: self.line(span),
+        }
+    }
+
+    fn line(&self, span: &Range<usize>) -> u32 {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        u32::try_from(before.matches('\n').count() + 1).unwrap_or(u32::MAX)
+    }
+}
+
+/// Returns the entries of a table as they stand in the file, so that the first mistake is told first.
+pub(super) fn in_order<'t, 'i>(
+    table: &'t DeTable<'i>,
+) -> Vec<(
+    &'t Spanned<std::borrow::Cow<'i, str>>,
+    &'t Spanned<DeValue<'i>>,
+)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+/// Returns the names of the tables that settings stand in.
+fn tables() -> impl Iterator<Item = &'static str> {
+    KEYS.iter()
+        .filter_map(|key| key.name.rsplit_once('.'))
+        .flat_map(|(table, _)| [Some(table), table.rsplit_once('.').map(|(outer, _)| outer)])
+        .flatten()
+}
+
+const UPSTREAM: &str = "upstream";
+/// No file of settings is longer, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<Contents, SettingError> {
+        Source {
+            name: "a.toml".to_owned(),
+            directory: Path::new("/etc/lifesign"),
+            text,
+        }
+        .contents()
+    }
+
+    fn refusal(text: &str) -> String {
+        parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_place() {
+        for (text, told) in [
+            (
+                "profile = \"patient\"\nbounds.flat = 45\n",
+                "a.toml:2:15: bounds.flat: 45 has no unit; accepted: a duration such as \"45s\" or \
+                 \"2 min\", or \"off\"",
+            ),
+            (
+                "[bounds]\n\"\u{e4}\" = 1\n",
+                "a.toml:2:1: bounds.\u{e4}: unknown setting",
+            ),
+            (
+                "[bounds]\nflat = nan\n",
+                "a.toml:2:8: bounds.flat: NaN is not a number; accepted: a duration such as \"45s\" or \
+                 \"2 min\", or \"off\"",
+            ),
+            (
+                "[bounds]\nflat = 99999999999999999999\n",
+                "a.toml:2:8: bounds.flat: 99999999999999999999 is too large; accepted: a duration such \
+                 as \"45s\" or \"2 min\", or \"off\"",
+            ),
+            (
+                "[bounds]\nflat = [\"1s\"]\n",
+                "a.toml:2:8: bounds.flat: is a value of type array; accepted: a duration such as \
+                 \"45s\" or \"2 min\", or \"off\"",
+            ),
+            (
+                "retry = 3\n",
+                "a.toml:1:9: retry: is not a table; accepted: [retry]",
+            ),
+            (
+                "[bound]\nflat = \"1s\"\n",
+                "a.toml:1:2: bound: unknown setting; did you mean `bounds`?",
+            ),
+            (
+                "[retry.transprot]\ntries = 2\n",
+                "a.toml:1:8: retry.transprot: unknown setting; did you mean `retry.transport`?",
+            ),
+            (
+                "upstreams = 1\n",
+                "a.toml:1:1: upstreams: unknown setting; did you mean `upstream`?",
+            ),
+            (
+                "[upstream]\nname = \"a\"\n",
+                "a.toml:1:1: upstream: is not an array of tables; accepted: [[upstream]]",
+            ),
+        ] {
+            assert_eq!(refusal(text), told);
+        }
+    }
+
+    #[test]
+    fn what_is_no_toml_is_told_with_its_place() {
+        let told = refusal("[bounds]\nflat = \n");
+
+        assert!(told.starts_with("a.toml:2:"), "{told}");
+        assert!(!told.contains('\n'), "{told}");
+    }
+
+    #[test]
+    fn the_first_mistake_of_the_file_is_told() {
+        let told = refusal("[retry]\nattempts = 0\n[bounds]\nflat = 1\n");
+
+        assert!(
+            told.starts_with("a.toml:2:12: retry.attempts: 0 is less than 1"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_told() {
+        let error = read(Path::new("/nowhere/lifesign.toml")).unwrap_err();
+
+        assert!(
+            error
+                .to_string()
+                .starts_with("/nowhere/lifesign.toml: cannot be read: "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn two_upstreams_of_one_name_are_refused() {
+        let one = "[[upstream]]\nname = \"a\"\nwire = \"anthropic\"\nbase_url = \"http://h\"\n";
+
+        assert_eq!(
+            refusal(&format!("{one}{one}")),
+            "a.toml:5: upstream.name: \"a\" is taken: a.toml:1"
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn no_text_makes_the_reader_panic(text in "\\PC*", near in "[\\[\\]a-z_.=\"'{},0-9\n -]{0,60}") {
+            let _either = (parse(&text), parse(&near), parse(&format!("[bounds]\n{near}")));
+        }
+    }
+}

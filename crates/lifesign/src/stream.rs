@@ -1,0 +1,129 @@
+//! A call as a stream of events.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use lifesign_core::Failure;
+use uuid::Uuid;
+
+use crate::call::{Call, CallItem};
+use crate::clock::CallClock;
+use crate::event::CallEvent;
+use crate::job::Job;
+use crate::monitor::Monitor;
+use crate::outcome::{Answered, Failed};
+
+/// A call under way, as a stream of [`CallEvent`]s.
+///
+/// The stream ends after [`CallEvent::Finished`] or the first error. It moves only while it is
+/// polled: between an item and the next poll every clock but the wall's stands still, since the
+/// reader's pause is not the upstream's silence. Dropping it closes the socket at once and leaves no
+/// task or timer behind.
+#[derive(Debug)]
+pub struct CallStream {
+    doing: Doing,
+}
+
+#[derive(Debug)]
+enum Doing {
+    Calling(Box<Call>),
+    /// The request cannot be made; nothing is sent.
+    Refusing {
+        refused: Option<Box<Failed>>,
+        monitor: Monitor,
+        id: String,
+    },
+}
+
+impl CallStream {
+    pub(crate) fn new(job: Result<Job, Failure>) -> Self {
+        let doing = match job {
+            Ok(job) => Doing::Calling(Box::new(Call::new(job))),
+            Err(failure) => {
+                let id = Uuid::now_v7().to_string();
+                Doing::Refusing {
+                    refused: Some(Box::new(Failed {
+                        failure,
+                        partial: None,
+                        id: id.clone(),
+                        attempts: Vec::new(),
+                        elapsed: Duration::ZERO,
+                    })),
+                    monitor: Monitor::new(CallClock::start(), 0),
+                    id,
+                }
+            }
+        };
+        Self { doing }
+    }
+
+    /// Returns the call's id, time-sortable.
+    pub fn id(&self) -> &str {
+        match &self.doing {
+            Doing::Calling(call) => call.id(),
+            Doing::Refusing { id, .. } => id,
+        }
+    }
+
+    /// Returns a view of the call's clocks, for somebody who is not reading the stream.
+    pub fn monitor(&self) -> Monitor {
+        match &self.doing {
+            Doing::Calling(call) => call.monitor().clone(),
+            Doing::Refusing { monitor, .. } => monitor.clone(),
+        }
+    }
+
+    /// Waits for what happens next; `None` after the end.
+    ///
+    /// # Errors
+    ///
+    /// The failure that ends the call, with the partial answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing: the next call goes on where this one was.
+    pub async fn next(&mut self) -> Option<Result<CallEvent, Box<Failed>>> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// Ends the call because the caller leaves, and says what it had by then.
+    ///
+    /// The socket is closed at once. `None` if the call was over already.
+    pub fn cancel(mut self) -> Option<Box<Failed>> {
+        match &mut self.doing {
+            Doing::Calling(call) => call.cancel(),
+            Doing::Refusing { refused, .. } => refused.take(),
+        }
+    }
+
+    /// Reads on to the end.
+    pub(crate) async fn answer(mut self) -> Result<Answered, Box<Failed>> {
+        loop {
+            match self.next().await {
+                Some(Ok(CallEvent::Finished(answered))) => return Ok(*answered),
+                Some(Ok(_)) => {}
+                Some(Err(failed)) => return Err(failed),
+                // A stream that nobody else has read ends with one of the above.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<CallItem>> {
+        match &mut self.doing {
+            Doing::Calling(call) => call.poll_next(cx),
+            Doing::Refusing { refused, .. } => Poll::Ready(refused.take().map(Err)),
+        }
+    }
+}
+
+impl Stream for CallStream {
+    type Item = Result<CallEvent, Box<Failed>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll(cx)
+    }
+}

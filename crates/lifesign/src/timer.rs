@@ -1,0 +1,96 @@
+//! A timer that a busy stream never touches.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::Sleep;
+
+use crate::clock::CallClock;
+
+/// Sleeps to a deadline that keeps moving away.
+///
+/// Progress moves deadlines later, and a later deadline does not re-arm the timer: it fires at the
+/// old one, and whoever polls it looks again. Only an earlier deadline costs work.
+pub(crate) struct LazyTimer {
+    clock: CallClock,
+    sleep: Option<Pin<Box<Sleep>>>,
+    armed_for: Option<Duration>,
+}
+
+impl LazyTimer {
+    pub(crate) const fn new(clock: CallClock) -> Self {
+        Self {
+            clock,
+            sleep: None,
+            armed_for: None,
+        }
+    }
+
+    /// Returns ready at `due` or before, as a reason to look at the clock again.
+    pub(crate) fn poll(&mut self, due: Duration, context: &mut Context<'_>) -> Poll<()> {
+        let sleep = match &mut self.sleep {
+            Some(sleep) => {
+                if self.armed_for.is_none_or(|armed_for| armed_for > due) {
+                    sleep.as_mut().reset(self.clock.instant(due));
+                    self.armed_for = Some(due);
+                }
+                sleep
+            }
+            empty @ None => {
+                self.armed_for = Some(due);
+                empty.insert(Box::pin(tokio::time::sleep_until(self.clock.instant(due))))
+            }
+        };
+        let fired = sleep.as_mut().poll(context);
+        if fired.is_ready() {
+            self.armed_for = None;
+        }
+        fired
+    }
+}
+
+impl fmt::Debug for LazyTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LazyTimer")
+            .field("armed_for", &self.armed_for)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_later_deadline_does_not_move_the_timer_and_an_earlier_one_does() {
+        let clock = CallClock::start();
+        let mut timer = LazyTimer::new(clock);
+
+        let at = |seconds| Duration::from_secs(seconds);
+        assert!(
+            poll_fn(|cx| Poll::Ready(timer.poll(at(10), cx)))
+                .await
+                .is_pending()
+        );
+        assert!(
+            poll_fn(|cx| Poll::Ready(timer.poll(at(60), cx)))
+                .await
+                .is_pending()
+        );
+        assert_eq!(timer.armed_for, Some(at(10)));
+        poll_fn(|cx| timer.poll(at(60), cx)).await;
+        assert_eq!(clock.elapsed().as_secs(), 10);
+
+        assert!(
+            poll_fn(|cx| Poll::Ready(timer.poll(at(60), cx)))
+                .await
+                .is_pending()
+        );
+        poll_fn(|cx| timer.poll(at(20), cx)).await;
+        assert_eq!(clock.elapsed().as_secs(), 20);
+    }
+}
