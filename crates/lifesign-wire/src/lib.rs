@@ -1,16 +1,34 @@
 //! Bytes to frames to events of the model providers' streaming dialects.
 #![forbid(unsafe_code)]
 
+pub use self::answer::{Answer, RoundTrip};
 pub use self::error_body::ProviderError;
+pub use self::event::{Event, ToolPiece};
 pub use self::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
+pub use self::reader::{Expect, Incomplete, ReadError, ReadLimits, Reader, Sink, State};
 pub use self::repetition::{Kind, Repetition};
+pub use self::request::{
+    Content, Message, RawRequest, RawRequestError, Request, Role, Tool, ToolChoice,
+};
 pub use self::sniff::{Body, Sniffed, Sniffer};
+pub use self::tool_calls::ToolCall;
+pub use self::wire::{EncodeError, Oddities, UnknownWire, Wire};
 
+mod anthropic;
+mod answer;
 mod error_body;
+mod event;
 mod frame;
 #[cfg(any(test, feature = "__fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod lenient;
+mod openai_chat;
+mod openai_responses;
 pub mod recording;
+mod reader;
 mod repetition;
+mod request;
 mod sniff;
+mod tool_calls;
+mod wire;

@@ -6,3 +6,5 @@ mod corpus;
 mod error_body;
 #[cfg(test)]
 mod framing;
+#[cfg(test)]
+mod wires;

@@ -1,0 +1,426 @@
+//! Anthropic Messages, and the gateways that speak it.
+//!
+//! An answer is a list of blocks that open, fill and close. The JSON `type` tells what an event is,
+//! since some gateways leave the `event:` line away; types that nobody knows are passed over.
+
+use std::time::Duration;
+
+use lifesign_core::{Block, BlockKind, Usage, WireDefaults};
+use serde_json::value::RawValue;
+
+use self::block::{Kind as Holds, Open};
+use self::event::{Delta, Frame, Message, Tokens};
+use crate::ProviderError;
+use crate::answer::Answer;
+use crate::event::{Event, ToolPiece};
+use crate::frame::SseEvent;
+use crate::repetition::Kind;
+use crate::request::Request;
+use crate::tool_calls::EmptyArguments;
+use crate::wire::{
+    Decode, Dialect, EncodeError, EventSink, Meaning, NotThisWire, Oddities, Told, defaults,
+};
+
+mod block;
+mod event;
+mod request;
+
+/// The dialect.
+pub(crate) struct Anthropic;
+
+impl Dialect for Anthropic {
+    fn name(&self) -> &'static str {
+        "anthropic"
+    }
+
+    fn path(&self) -> &'static str {
+        "/messages"
+    }
+
+    fn key_variable(&self) -> &'static str {
+        "ANTHROPIC_API_KEY"
+    }
+
+    fn authorize(&self, key: &str) -> (&'static str, String) {
+        ("x-api-key", key.to_owned())
+    }
+
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("anthropic-version", "2023-06-01")]
+    }
+
+    fn defaults(&self) -> WireDefaults {
+        WireDefaults {
+            raw_silence: Duration::from_secs(180),
+            shows_work: true,
+            ..defaults(self.name())
+        }
+    }
+
+    fn encode(&self, request: &Request) -> Result<Vec<u8>, EncodeError> {
+        request::encode(request)
+    }
+
+    fn decoder(&self) -> Box<dyn Decode> {
+        Box::new(Decoder::default())
+    }
+
+    fn empty_arguments(&self) -> EmptyArguments {
+        EmptyArguments::Object
+    }
+}
+
+/// Decodes one message.
+#[derive(Debug, Default)]
+struct Decoder {
+    is_started: bool,
+    is_finished: bool,
+    blocks: Vec<Open>,
+    calls: usize,
+    server_calls: usize,
+    usage: Usage,
+    oddities: Oddities,
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, event: SseEvent<'_>, sink: EventSink<'_>) -> Meaning {
+        if let Some(error) = event.error {
+            return fail(error, sink);
+        }
+        let data = event.data.trim_ascii();
+        if data.starts_with(b"[DONE]") {
+            // Some gateways put it behind `message_stop`, or in its place.
+            if self.is_finished {
+                sink(Event::Terminal);
+                return Meaning::OUTPUT;
+            }
+            return Meaning::contentless(Kind::new(b"[DONE]"), None);
+        }
+        let Ok(frame) = serde_json::from_slice::<Frame<'_>>(data) else {
+            if event.name == Some(b"error") {
+                return fail(data, sink);
+            }
+            self.oddities.unreadable_events += 1;
+            return Meaning::UNREADABLE;
+        };
+        let name = event.name.and_then(|name| std::str::from_utf8(name).ok());
+        let kind = frame.kind.filled().or(name).unwrap_or_default();
+        self.frame(kind, &frame, data, sink)
+    }
+
+    fn whole(&mut self, body: &[u8], sink: EventSink<'_>) -> Result<(), NotThisWire> {
+        let frame: Frame<'_> = serde_json::from_slice(body).map_err(|_| NotThisWire)?;
+        match frame.kind.as_str() {
+            "error" => {
+                fail(body, sink);
+                Ok(())
+            }
+            "message" => {
+                let message: Message<'_> = serde_json::from_slice(body).map_err(|_| NotThisWire)?;
+                self.whole_message(&message, sink);
+                Ok(())
+            }
+            _ => Err(NotThisWire),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
+    fn round_trip(&mut self, answer: &Answer) -> Vec<Box<RawValue>> {
+        self.blocks
+            .iter()
+            .filter_map(|block| block.whole(&answer.tool_calls))
+            .collect()
+    }
+
+    fn oddities(&self) -> Oddities {
+        self.oddities
+    }
+}
+
+impl Decoder {
+    fn frame(
+        &mut self,
+        kind: &str,
+        frame: &Frame<'_>,
+        data: &[u8],
+        sink: EventSink<'_>,
+    ) -> Meaning {
+        let index = frame.index.0.unwrap_or_default();
+        match kind {
+            "content_block_delta" => match &frame.delta.0 {
+                Some(delta) => self.delta(index, delta, sink),
+                None => Meaning::contentless(Kind::new(b"content_block_delta"), None),
+            },
+            "content_block_start" => match frame.content_block {
+                Some(block) => self.open(index, block, sink),
+                None => Meaning::contentless(Kind::new(b"content_block_start"), None),
+            },
+            "content_block_stop" => self.close(index, sink),
+            "error" => fail(data, sink),
+            "message_delta" => self.message_delta(frame, sink),
+            "message_start" => {
+                if let Some(message) = &frame.message.0 {
+                    self.start(message, sink);
+                }
+                Meaning::contentless(Kind::new(b"message_start"), None)
+            }
+            "message_stop" => {
+                sink(Event::Terminal);
+                Meaning::OUTPUT
+            }
+            "keepalive" | "ping" => Meaning::HEARTBEAT,
+            unknown => Meaning::contentless(Kind::new(b"unknown").and(unknown.as_bytes()), None),
+        }
+    }
+
+    fn start(&mut self, message: &Message<'_>, sink: EventSink<'_>) {
+        // A gateway may splice a second one in; the first stands.
+        if !self.is_started {
+            self.is_started = true;
+            sink(Event::Started {
+                id: message.id.filled(),
+                model: message.model.filled(),
+            });
+        }
+        self.count(message.usage.0.as_ref(), sink);
+    }
+
+    /// Takes in cumulative usage: a count that falls to zero is not told, not zero.
+    fn count(&mut self, tokens: Option<&Tokens>, sink: EventSink<'_>) {
+        let Some(tokens) = tokens else { return };
+        let told = tokens.usage();
+        let known = &mut self.usage;
+        let add = |known: &mut Option<u64>, told: Option<u64>| {
+            if told.is_some_and(|told| told > 0) || known.is_none() {
+                *known = told.or(*known);
+            }
+        };
+        add(&mut known.input_tokens, told.input_tokens);
+        add(&mut known.output_tokens, told.output_tokens);
+        add(&mut known.cached_input_tokens, told.cached_input_tokens);
+        add(&mut known.reasoning_tokens, told.reasoning_tokens);
+        if !known.is_unknown() {
+            sink(Event::Usage(*known));
+        }
+    }
+
+    fn message_delta(&mut self, frame: &Frame<'_>, sink: EventSink<'_>) -> Meaning {
+        self.count(frame.usage.0.as_ref(), sink);
+        let reason = frame
+            .delta
+            .0
+            .as_ref()
+            .and_then(|delta| delta.stop_reason.filled());
+        if let Some(reason) = reason {
+            self.is_finished = true;
+            sink(Event::Finish(reason));
+            return Meaning::OUTPUT.with_block(Some(Block::Closes));
+        }
+        let work = self.usage.output_tokens;
+        Meaning::contentless(Kind::new(b"message_delta"), work)
+    }
+
+    fn open(&mut self, index: u64, raw: &RawValue, sink: EventSink<'_>) -> Meaning {
+        let open = Open::new(index, raw);
+        let opens = Some(Block::Opens(open.holds.block()));
+        let meaning = self.opened(open, sink);
+        meaning.with_block(opens)
+    }
+
+    /// Takes in a block that opens, and tells what it already holds.
+    fn opened(&mut self, mut open: Open, sink: EventSink<'_>) -> Meaning {
+        let start = open.first.clone();
+        let start = block::Start::parse(&start);
+        let meaning = match open.holds {
+            Holds::Text => {
+                for raw in start.citations.items() {
+                    sink(Event::Citation(raw.get()));
+                }
+                say(start.text.filled(), Event::Text, Meaning::OUTPUT, sink)
+            }
+            Holds::Thinking => {
+                // Even an empty one says that the field is there.
+                sink(Event::Reasoning(start.thinking.as_str()));
+                let thinking = start.thinking.filled().is_some();
+                let signature = say(
+                    start.signature.filled(),
+                    Event::Signature,
+                    Meaning::REASONING,
+                    sink,
+                );
+                match (thinking, signature) {
+                    (true, _) | (_, Some(_)) => Some(Meaning::REASONING),
+                    _ => None,
+                }
+            }
+            Holds::Redacted => say(
+                start.data.filled(),
+                Event::Signature,
+                Meaning::REASONING,
+                sink,
+            ),
+            Holds::Compaction => say(
+                start.content_text().as_deref(),
+                Event::Signature,
+                Meaning::REASONING,
+                sink,
+            ),
+            Holds::Tool | Holds::ServerTool => {
+                let is_server = open.holds == Holds::ServerTool;
+                let count = if is_server {
+                    &mut self.server_calls
+                } else {
+                    &mut self.calls
+                };
+                open.call = *count;
+                *count += 1;
+                let piece = ToolPiece {
+                    id: start.id.filled(),
+                    name: start.name.filled(),
+                    ..open.piece("")
+                };
+                sink(if is_server {
+                    Event::ServerToolCall(piece)
+                } else {
+                    Event::ToolCall(piece)
+                });
+                Some(Meaning::OUTPUT)
+            }
+            Holds::Result => {
+                sink(Event::ServerTool(open.first.get()));
+                Some(Meaning::OUTPUT)
+            }
+            Holds::Unknown => None,
+        };
+        self.blocks.push(open);
+        meaning.unwrap_or(Meaning::contentless(
+            Kind::new(b"content_block_start"),
+            None,
+        ))
+    }
+
+    fn delta(&mut self, index: u64, delta: &Delta<'_>, sink: EventSink<'_>) -> Meaning {
+        let kind = delta.kind.as_str();
+        if !self
+            .blocks
+            .iter()
+            .any(|block| block.index == index && !block.is_closed)
+        {
+            // Its start was lost, or never sent.
+            self.blocks.push(Open::without_start(index, kind));
+        }
+        let Some(block) = self.blocks.iter_mut().rfind(|block| block.index == index) else {
+            return Meaning::contentless(Kind::new(b"content_block_delta"), None);
+        };
+        let meaning = match kind {
+            "citations_delta" => delta.citation.map(|citation| {
+                block.citations.push(citation.to_owned());
+                sink(Event::Citation(citation.get()));
+                Meaning::OUTPUT
+            }),
+            "compaction_delta" => delta.content.filled().map(|text| {
+                block.text.push_str(text);
+                sink(Event::Signature(text));
+                Meaning::REASONING
+            }),
+            "input_json_delta" => delta.partial_json.filled().map(|json| {
+                block.text.push_str(json);
+                let piece = block.piece(json);
+                sink(if block.holds == Holds::ServerTool {
+                    Event::ServerToolCall(piece)
+                } else {
+                    Event::ToolCall(piece)
+                });
+                Meaning::OUTPUT
+            }),
+            "signature_delta" => delta.signature.filled().map(|signature| {
+                block.signature.push_str(signature);
+                sink(Event::Signature(signature));
+                Meaning::REASONING
+            }),
+            "text_delta" => delta.text.filled().map(|text| {
+                block.text.push_str(text);
+                sink(Event::Text(text));
+                Meaning::OUTPUT
+            }),
+            "thinking_delta" => delta.thinking.filled().map(|text| {
+                block.text.push_str(text);
+                sink(Event::Reasoning(text));
+                Meaning::REASONING
+            }),
+            _ => None,
+        };
+        match meaning {
+            Some(meaning) => meaning.with_block(Some(Block::Fills)),
+            None => {
+                let kind = Kind::new(b"content_block_delta").and(kind.as_bytes());
+                Meaning::contentless(kind, None)
+            }
+        }
+    }
+
+    fn close(&mut self, index: u64, sink: EventSink<'_>) -> Meaning {
+        let mut meaning = Meaning::contentless(Kind::new(b"content_block_stop"), None);
+        let mut closes = Block::Closes;
+        if let Some(block) = self.blocks.iter_mut().rfind(|block| block.index == index) {
+            block.is_closed = true;
+            if block.holds == Holds::ServerTool {
+                // The provider runs it now: its result fills in the dark.
+                closes = Block::Opens(BlockKind::ServerTool);
+            }
+            if let Some(input) = block.input_of_start() {
+                // A gateway sent the whole input with the start, and no delta.
+                input.clone_into(&mut block.text);
+                let piece = block.piece(&input);
+                sink(if block.holds == Holds::ServerTool {
+                    Event::ServerToolCall(piece)
+                } else {
+                    Event::ToolCall(piece)
+                });
+                meaning = Meaning::of(Told::Output);
+            }
+        }
+        meaning.with_block(Some(closes))
+    }
+
+    fn whole_message(&mut self, message: &Message<'_>, sink: EventSink<'_>) {
+        self.start(message, sink);
+        for (index, raw) in (0..).zip(message.content.items()) {
+            let open = Open::new(index, raw);
+            if matches!(
+                open.holds,
+                Holds::Text | Holds::Thinking | Holds::Compaction
+            ) {
+                self.opened(open, sink);
+                continue;
+            }
+            self.opened(open, sink);
+            self.close(index, sink);
+        }
+        if let Some(reason) = message.stop_reason.filled() {
+            self.is_finished = true;
+            sink(Event::Finish(reason));
+        }
+        sink(Event::Terminal);
+    }
+}
+
+fn fail(data: &[u8], sink: EventSink<'_>) -> Meaning {
+    sink(Event::Error(&ProviderError::of_frame(data)));
+    Meaning::contentless(Kind::new(b"error"), None)
+}
+
+fn say<'a>(
+    text: Option<&'a str>,
+    event: impl FnOnce(&'a str) -> Event<'a>,
+    meaning: Meaning,
+    sink: EventSink<'_>,
+) -> Option<Meaning> {
+    text.map(|text| {
+        sink(event(text));
+        meaning
+    })
+}

@@ -1,0 +1,453 @@
+//! OpenAI Responses, and the servers that speak it.
+//!
+//! An answer is a list of items that open, fill and close, told apart by `output_index`: some
+//! gateways change an item's id from event to event. Deltas are the truth; final values fill in only
+//! what no delta brought, since some servers send an empty snapshot at the end.
+
+use lifesign_core::{Block, BlockKind, FailureCode, WireDefaults};
+use serde_json::value::RawValue;
+
+use self::event::{Frame, ItemFields, Response};
+use self::item::{Holds, Item, Slot};
+use crate::ProviderError;
+use crate::answer::Answer;
+use crate::event::{Event, ToolPiece};
+use crate::frame::SseEvent;
+use crate::lenient::{Text, is_truthy};
+use crate::repetition::Kind;
+use crate::request::Request;
+use crate::tool_calls::EmptyArguments;
+use crate::wire::{
+    Decode, Dialect, EncodeError, EventSink, Meaning, NotThisWire, Oddities, defaults,
+};
+
+mod event;
+mod item;
+mod request;
+
+/// The dialect.
+pub(crate) struct OpenAiResponses;
+
+impl Dialect for OpenAiResponses {
+    fn name(&self) -> &'static str {
+        "openai-responses"
+    }
+
+    fn path(&self) -> &'static str {
+        "/responses"
+    }
+
+    fn key_variable(&self) -> &'static str {
+        "OPENAI_API_KEY"
+    }
+
+    fn authorize(&self, key: &str) -> (&'static str, String) {
+        ("authorization", format!("Bearer {key}"))
+    }
+
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    fn defaults(&self) -> WireDefaults {
+        WireDefaults {
+            between_events: false,
+            ..defaults(self.name())
+        }
+    }
+
+    fn encode(&self, request: &Request) -> Result<Vec<u8>, EncodeError> {
+        request::encode(request)
+    }
+
+    fn decoder(&self) -> Box<dyn Decode> {
+        Box::new(Decoder::default())
+    }
+
+    fn empty_arguments(&self) -> EmptyArguments {
+        EmptyArguments::Kept
+    }
+}
+
+/// Decodes one response.
+#[derive(Debug, Default)]
+struct Decoder {
+    is_started: bool,
+    items: Vec<Item>,
+    calls: usize,
+    server_calls: usize,
+    last_sequence: Option<u64>,
+    oddities: Oddities,
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, event: SseEvent<'_>, sink: EventSink<'_>) -> Meaning {
+        if let Some(error) = event.error {
+            return fail(error, sink);
+        }
+        let data = event.data.trim_ascii();
+        if data.starts_with(b"[DONE]") {
+            return Meaning::contentless(Kind::new(b"[DONE]"), None);
+        }
+        let Ok(frame) = serde_json::from_slice::<Frame<'_>>(data) else {
+            if event.name == Some(b"error") {
+                return fail(data, sink);
+            }
+            self.oddities.unreadable_events += 1;
+            return Meaning::UNREADABLE;
+        };
+        self.follow(frame.sequence_number.0);
+        let name = event.name.and_then(|name| std::str::from_utf8(name).ok());
+        let kind = frame.kind.filled().or(name).unwrap_or_default();
+        self.frame(kind, &frame, data, sink)
+    }
+
+    fn whole(&mut self, body: &[u8], sink: EventSink<'_>) -> Result<(), NotThisWire> {
+        let response: Response<'_> = serde_json::from_slice(body).map_err(|_| NotThisWire)?;
+        if response.object.as_str() != "response" && response.output.0.is_none() {
+            return Err(NotThisWire);
+        }
+        self.start(&response, sink);
+        self.take_snapshot(&response, sink);
+        self.end(response.status.as_str(), &response, body, sink);
+        Ok(())
+    }
+
+    /// The finish and the end are one event.
+    fn is_finished(&self) -> bool {
+        false
+    }
+
+    fn round_trip(&mut self, _: &Answer) -> Vec<Box<RawValue>> {
+        self.items.sort_by_key(|item| item.index);
+        self.items
+            .iter()
+            .filter_map(|item| item.last.clone())
+            .collect()
+    }
+
+    fn oddities(&self) -> Oddities {
+        self.oddities
+    }
+}
+
+impl Decoder {
+    fn frame(
+        &mut self,
+        kind: &str,
+        frame: &Frame<'_>,
+        data: &[u8],
+        sink: EventSink<'_>,
+    ) -> Meaning {
+        let contentless = Meaning::contentless(Kind::new(kind.as_bytes()), frame.work());
+        let index = frame.output_index.0.unwrap_or_default();
+        let part = frame
+            .content_index
+            .0
+            .or(frame.summary_index.0)
+            .unwrap_or_default();
+        let is_delta = kind.ends_with(".delta");
+        let text = if is_delta {
+            &frame.delta
+        } else {
+            frame.final_value()
+        };
+        let slot = match kind {
+            "response.output_text.delta" | "response.output_text.done" => Slot::Text(part),
+            "response.refusal.delta" | "response.refusal.done" => Slot::Refusal(part),
+            "response.reasoning_summary_text.delta" | "response.reasoning_summary_text.done" => {
+                Slot::Summary(part)
+            }
+            "response.reasoning_text.delta" | "response.reasoning_text.done" => Slot::Raw(part),
+            "response.function_call_arguments.delta"
+            | "response.function_call_arguments.done"
+            | "response.custom_tool_call_input.delta"
+            | "response.custom_tool_call_input.done"
+            | "response.mcp_call_arguments.delta"
+            | "response.mcp_call_arguments.done" => Slot::Arguments,
+            _ => return self.other(kind, frame, data, contentless, sink),
+        };
+        let item = self.item(index, slot.holds(kind), sink);
+        let told = if is_delta {
+            item.tell(slot, text.as_str(), sink)
+        } else {
+            item.tell_final(slot, text.as_str(), sink)
+        };
+        told.map_or(contentless, |meaning| {
+            meaning.with_block(Some(Block::Fills))
+        })
+    }
+
+    /// Takes in what is no piece of text or arguments.
+    fn other(
+        &mut self,
+        kind: &str,
+        frame: &Frame<'_>,
+        data: &[u8],
+        contentless: Meaning,
+        sink: EventSink<'_>,
+    ) -> Meaning {
+        let index = frame.output_index.0.unwrap_or_default();
+        match kind {
+            "error" => fail(data, sink),
+            "keepalive" | "ping" | "response.heartbeat" | "response.keep_alive" => {
+                Meaning::HEARTBEAT
+            }
+            "response.created" | "response.in_progress" | "response.queued" => {
+                if let Some(response) = &frame.response.0 {
+                    self.start(response, sink);
+                }
+                contentless
+            }
+            "response.completed" | "response.failed" | "response.incomplete" => {
+                let empty = Response::default();
+                let response = frame.response.0.as_ref().unwrap_or(&empty);
+                self.start(response, sink);
+                self.take_snapshot(response, sink);
+                let status = kind.strip_prefix("response.").unwrap_or(kind);
+                self.end(status, response, data, sink);
+                Meaning::OUTPUT
+            }
+            "response.output_item.added" => match frame.item {
+                Some(raw) => self.open(index, raw, sink),
+                None => contentless,
+            },
+            "response.output_item.done" => match frame.item {
+                Some(raw) => self
+                    .close(index, raw, sink)
+                    .unwrap_or(contentless)
+                    .with_block(Some(Block::Closes)),
+                None => contentless,
+            },
+            "response.output_text.annotation.added" => match frame.annotation {
+                Some(raw) if is_truthy(Some(raw)) => {
+                    sink(Event::Citation(raw.get()));
+                    Meaning::OUTPUT
+                }
+                _ => contentless,
+            },
+            _ if kind.ends_with(".partial_image") => media(frame.partial_image, sink)
+                .unwrap_or(contentless)
+                .with_block(Some(Block::Fills)),
+            _ if kind.starts_with("response.audio") && kind.ends_with(".delta") => {
+                media(frame.raw_delta(data), sink).unwrap_or(contentless)
+            }
+            // What a tool of the provider's writes or prints as it runs.
+            _ if kind.ends_with(".delta") && frame.delta.filled().is_some() => {
+                Meaning::OUTPUT.with_block(Some(Block::Fills))
+            }
+            _ => contentless,
+        }
+    }
+
+    /// Follows the numbers of the events: a gap means that some were lost.
+    fn follow(&mut self, number: Option<u64>) {
+        let Some(number) = number else { return };
+        if self
+            .last_sequence
+            .is_some_and(|last| number > last.saturating_add(1))
+        {
+            self.oddities.sequence_gaps += 1;
+        }
+        self.last_sequence = Some(number);
+    }
+
+    fn start(&mut self, response: &Response<'_>, sink: EventSink<'_>) {
+        let (id, model) = (response.id.filled(), response.model.filled());
+        if !self.is_started && (id.is_some() || model.is_some()) {
+            self.is_started = true;
+            sink(Event::Started { id, model });
+        }
+    }
+
+    /// Returns the item at `index`; opens it if nobody said that it does.
+    fn item(&mut self, index: u64, holds: Holds, sink: EventSink<'_>) -> &mut Item {
+        if let Some(at) = self.items.iter().position(|item| item.index == index) {
+            return &mut self.items[at];
+        }
+        let mut item = Item::new(index, holds);
+        self.number(&mut item);
+        item.tell_identity(&ItemFields::default(), sink);
+        self.items.push(item);
+        let at = self.items.len() - 1;
+        &mut self.items[at]
+    }
+
+    fn number(&mut self, item: &mut Item) {
+        let count = match item.holds {
+            Holds::Call | Holds::CustomCall => &mut self.calls,
+            Holds::ServerCall => &mut self.server_calls,
+            _ => return,
+        };
+        item.call = *count;
+        *count += 1;
+    }
+
+    fn open(&mut self, index: u64, raw: &RawValue, sink: EventSink<'_>) -> Meaning {
+        let fields = ItemFields::parse(raw);
+        let kind = fields.kind.as_str();
+        let holds = Holds::of(kind);
+        let mut item = Item::new(index, holds);
+        self.number(&mut item);
+        item.tell_identity(&fields, sink);
+        let told = match holds {
+            Holds::Call | Holds::CustomCall | Holds::ServerCall => Some(Meaning::OUTPUT),
+            Holds::Hosted => {
+                sink(Event::ServerTool(raw.get()));
+                Some(Meaning::OUTPUT)
+            }
+            Holds::Reasoning => item.tell_encrypted(&fields, sink),
+            Holds::Message | Holds::Unknown => None,
+        };
+        self.items.retain(|item| item.index != index);
+        self.items.push(item);
+        told.unwrap_or(Meaning::contentless(Kind::new(b"output_item.added"), None))
+            .with_block(Some(Block::Opens(holds.block())))
+    }
+
+    /// Takes in an item's final value; returns what it brought that no delta did.
+    fn close(&mut self, index: u64, raw: &RawValue, sink: EventSink<'_>) -> Option<Meaning> {
+        let fields = ItemFields::parse(raw);
+        let holds = Holds::of(fields.kind.as_str());
+        if !self.items.iter().any(|item| item.index == index) {
+            let mut item = Item::new(index, holds);
+            self.number(&mut item);
+            item.tell_identity(&fields, sink);
+            self.items.push(item);
+        }
+        let item = self.items.iter_mut().find(|item| item.index == index)?;
+        item.last = Some(raw.to_owned());
+        item.tell_rest(&fields, raw, sink)
+    }
+
+    /// Fills in from the final snapshot what was not streamed.
+    fn take_snapshot(&mut self, response: &Response<'_>, sink: EventSink<'_>) {
+        let output = response.output.items();
+        if !output.is_empty() && !self.items.is_empty() && output.len() != self.items.len() {
+            self.oddities.snapshot_mismatches += 1;
+        }
+        for (index, raw) in (0..).zip(output) {
+            let is_done = self
+                .items
+                .iter()
+                .any(|item| item.index == index && item.last.is_some());
+            if !is_done {
+                self.close(index, raw, sink);
+            }
+        }
+    }
+
+    fn end(&mut self, status: &str, response: &Response<'_>, data: &[u8], sink: EventSink<'_>) {
+        if let Some(usage) = response.usage() {
+            sink(Event::Usage(usage));
+        }
+        match status {
+            "failed" => {
+                let error = response.error.filter(|raw| is_truthy(Some(raw)));
+                let error = match error {
+                    Some(_) => ProviderError::of_frame(data),
+                    None => ProviderError::new(FailureCode::ProviderError, "the response failed"),
+                };
+                sink(Event::Error(&error));
+            }
+            "incomplete" => {
+                let details = response.incomplete_details.0.as_ref();
+                match details.and_then(|details| details.reason.filled()) {
+                    Some(reason) => sink(Event::Finish(&format!("incomplete:{reason}"))),
+                    None => sink(Event::Finish("incomplete")),
+                }
+                sink(Event::Terminal);
+            }
+            "cancelled" => {
+                let message = "the response was cancelled at the provider";
+                sink(Event::Error(&ProviderError::new(
+                    FailureCode::ProviderError,
+                    message,
+                )));
+            }
+            _ => {
+                sink(Event::Finish("completed"));
+                sink(Event::Terminal);
+            }
+        }
+    }
+}
+
+fn fail(data: &[u8], sink: EventSink<'_>) -> Meaning {
+    sink(Event::Error(&ProviderError::of_frame(data)));
+    Meaning::contentless(Kind::new(b"error"), None)
+}
+
+fn media(raw: Option<&RawValue>, sink: EventSink<'_>) -> Option<Meaning> {
+    let raw = raw.filter(|raw| is_truthy(Some(raw)))?;
+    sink(Event::Media(raw.get()));
+    Some(Meaning::OUTPUT)
+}
+
+impl Slot {
+    /// Returns what an item holds that fills this slot, if nobody said.
+    fn holds(self, kind: &str) -> Holds {
+        match self {
+            Self::Text(_) | Self::Refusal(_) => Holds::Message,
+            Self::Summary(_) | Self::Raw(_) => Holds::Reasoning,
+            Self::Arguments if kind.starts_with("response.custom") => Holds::CustomCall,
+            Self::Arguments if kind.starts_with("response.mcp") => Holds::ServerCall,
+            Self::Arguments => Holds::Call,
+        }
+    }
+}
+
+impl Frame<'_> {
+    /// Returns the final value that a `done` event brings.
+    fn final_value(&self) -> &Text<'_> {
+        [&self.text, &self.refusal, &self.arguments, &self.input]
+            .into_iter()
+            .find(|text| text.get().is_some())
+            .unwrap_or(&self.text)
+    }
+
+    /// Returns what a counter of work says.
+    fn work(&self) -> Option<u64> {
+        self.queue_position
+            .0
+            .or(self.position.0)
+            .or(self.progress.0)
+    }
+}
+
+impl<'a> Frame<'a> {
+    /// Returns the raw value of the delta.
+    fn raw_delta(&self, data: &'a [u8]) -> Option<&'a RawValue> {
+        self.delta.filled()?;
+        serde_json::from_slice::<event::RawDelta<'a>>(data)
+            .ok()?
+            .delta
+    }
+}
+
+impl Holds {
+    const fn block(self) -> BlockKind {
+        match self {
+            Self::Message => BlockKind::Text,
+            Self::Reasoning => BlockKind::Thinking,
+            Self::Call | Self::CustomCall => BlockKind::Tool,
+            Self::ServerCall | Self::Hosted | Self::Unknown => BlockKind::ServerTool,
+        }
+    }
+}
+
+/// Returns a piece of the call that `item` is.
+fn piece<'a>(item: &Item, arguments: &'a str) -> ToolPiece<'a> {
+    let kind = match item.holds {
+        Holds::CustomCall => Some("custom_tool_call"),
+        Holds::ServerCall => Some("mcp_call"),
+        _ => None,
+    };
+    ToolPiece {
+        call: item.call,
+        kind,
+        id: None,
+        name: None,
+        arguments,
+    }
+}

@@ -1,0 +1,162 @@
+//! A request in the words of Responses.
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use crate::request::{Content, Fields, Message, Request, Role, Tool, ToolChoice};
+use crate::wire::EncodeError;
+
+pub(super) fn encode(request: &Request) -> Result<Vec<u8>, EncodeError> {
+    if !request.stop.is_empty() {
+        return Err(EncodeError::Unknown {
+            field: "stop",
+            wire: "openai-responses",
+        });
+    }
+    let mut input = Vec::new();
+    for message in &request.messages {
+        write(message, &mut input)?;
+    }
+
+    let mut fields = Fields::default();
+    fields.set("model", &request.model)?;
+    fields.set_some("instructions", request.system.as_ref())?;
+    fields.set("input", &input)?;
+    if !request.tools.is_empty() {
+        let tools: Vec<_> = request.tools.iter().map(tool).collect();
+        fields.set("tools", &tools)?;
+    }
+    fields.set_some(
+        "tool_choice",
+        request.tool_choice.as_ref().map(tool_choice).as_ref(),
+    )?;
+    fields.set_some("max_output_tokens", request.max_tokens.as_ref())?;
+    fields.set_some("temperature", request.temperature.as_ref())?;
+    fields.set("stream", &request.stream)?;
+    fields.finish(&request.extra)
+}
+
+/// Writes a message as the items that it is, in order.
+fn write(message: &Message, input: &mut Vec<Box<RawValue>>) -> Result<(), EncodeError> {
+    let mut parts = Vec::new();
+    for content in &message.content {
+        match content {
+            Content::Image { media_type, data } => {
+                let url = format!("data:{media_type};base64,{data}");
+                parts.push(json!({"type": "input_image", "image_url": url}));
+            }
+            Content::RoundTrip(whole) => {
+                flush(message.role, &mut parts, input)?;
+                input.extend(whole.0.iter().cloned());
+            }
+            Content::Text(text) => {
+                let kind = match message.role {
+                    Role::Assistant => "output_text",
+                    Role::User => "input_text",
+                };
+                parts.push(json!({"type": kind, "text": text}));
+            }
+            Content::ToolCall {
+                id,
+                name,
+                arguments,
+            } => {
+                flush(message.role, &mut parts, input)?;
+                input.push(to_raw_value(&json!({
+                    "type": "function_call", "call_id": id, "name": name, "arguments": arguments,
+                }))?);
+            }
+            Content::ToolResult { id, text, .. } => {
+                flush(message.role, &mut parts, input)?;
+                input.push(to_raw_value(&json!({
+                    "type": "function_call_output", "call_id": id, "output": text,
+                }))?);
+            }
+        }
+    }
+    flush(message.role, &mut parts, input)
+}
+
+/// Writes the parts so far as one message.
+fn flush(
+    role: Role,
+    parts: &mut Vec<Value>,
+    input: &mut Vec<Box<RawValue>>,
+) -> Result<(), EncodeError> {
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let parts = std::mem::take(parts);
+    input.push(to_raw_value(
+        &json!({"role": role.name(), "content": parts}),
+    )?);
+    Ok(())
+}
+
+fn tool(tool: &Tool) -> Value {
+    let mut written = json!({"type": "function", "name": tool.name, "parameters": tool.parameters});
+    if let Some(description) = &tool.description {
+        written["description"] = description.as_str().into();
+    }
+    written
+}
+
+fn tool_choice(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => "auto".into(),
+        ToolChoice::None => "none".into(),
+        ToolChoice::Only(name) => json!({"type": "function", "name": name}),
+        ToolChoice::Required => "required".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::request::tests::full;
+
+    #[test]
+    fn a_request_is_written_in_full() {
+        let body: Value = serde_json::from_slice(&encode(&full()).unwrap()).unwrap();
+
+        assert_eq!(
+            body,
+            json!({
+                "model": "m",
+                "instructions": "be brief",
+                "input": [
+                    {"role": "user", "content": [
+                        {"type": "input_text", "text": "look"},
+                        {"type": "input_image", "image_url": "data:image/png;base64,QUI="},
+                    ]},
+                    {"role": "assistant", "content": [
+                        {"type": "output_text", "text": "I look"},
+                    ]},
+                    {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{\"a\":1}"},
+                    {"type": "function_call_output", "call_id": "c1", "output": "seen"},
+                ],
+                "tools": [{
+                    "type": "function", "name": "f", "description": "looks",
+                    "parameters": {"type": "object"},
+                }],
+                "tool_choice": "required",
+                "max_output_tokens": 64,
+                "temperature": 0.5,
+                "stream": true,
+            })
+        );
+    }
+
+    #[test]
+    fn a_word_that_the_wire_does_not_know_is_refused() {
+        let mut request = Request::prompt("m", "x");
+        request.stop.push("END".to_owned());
+
+        assert_eq!(
+            encode(&request).unwrap_err().to_string(),
+            "openai-responses has no word for stop"
+        );
+    }
+}

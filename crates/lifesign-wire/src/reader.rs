@@ -1,0 +1,654 @@
+//! Bytes in, signs and events out, and the answer at the end.
+//!
+//! A byte goes one way: the first ones are judged, then a stream is framed, each frame decoded by
+//! its wire, what it proves is told to the clocks and what it says is put together. Any way to cut
+//! the same bytes gives the same events.
+
+use std::fmt;
+use std::time::Duration;
+
+use lifesign_core::{FailureCode, HeartbeatOrigin, Progress, Sign};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use self::extent::JsonExtent;
+use crate::ProviderError;
+use crate::answer::{Answer, Assembly};
+use crate::event::Event;
+use crate::frame::{FrameLimits, Part, SseFrame, SseFramer, TooLarge};
+use crate::lenient::{Count, Text, is_truthy};
+use crate::repetition::{Kind, Repetition};
+use crate::sniff::{Body, Sniffer};
+use crate::wire::{Decode, Meaning, Oddities, Told, Wire};
+
+mod extent;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// A stream.
+    Stream,
+    /// One whole body.
+    Whole,
+}
+
+/// The most that a reader takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// Bytes of a line without its end. Default 16 MiB.
+    pub line: usize,
+    /// Bytes of a frame as it came. Default 16 MiB.
+    pub frame: usize,
+    /// Bytes of the answer, put together. Default 64 MiB.
+    pub answer: usize,
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        let FrameLimits { line, frame } = FrameLimits::default();
+        Self {
+            line,
+            frame,
+            answer: 64 << 20,
+        }
+    }
+}
+
+/// Receives what a reader finds.
+pub trait Sink {
+    /// Receives what one whole frame proves. It comes after the events of the frame.
+    fn sign(&mut self, sign: Sign);
+
+    /// Receives one thing that a frame says.
+    fn event(&mut self, event: &Event<'_>);
+}
+
+/// How far an answer has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It goes on.
+    Open,
+    /// Every choice seen has a finish; only late usage and the terminal event are missing.
+    Finished,
+    /// It is whole, and nothing more is read.
+    Ended,
+    /// [`Reader::failure`] says why.
+    Failed,
+}
+
+/// What is wrong with an answer whose body ended properly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Incomplete {
+    /// No event at all, or neither content nor a finish.
+    #[error("the body ended without content or a finish reason")]
+    Empty,
+    /// Content, but no finish.
+    #[error("the body ended in the middle of the answer")]
+    Truncated,
+}
+
+impl Incomplete {
+    /// Returns the failure that this is.
+    pub const fn code(self) -> FailureCode {
+        match self {
+            Self::Empty => FailureCode::Empty,
+            Self::Truncated => FailureCode::Truncated,
+        }
+    }
+}
+
+/// Bytes that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// A part of the answer is past its cap.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    /// Not the wire that was promised.
+    #[error("body is {what}, not an answer of {wire}: {sample:?}")]
+    Unreadable {
+        /// What it is.
+        what: &'static str,
+        /// The wire that was promised.
+        wire: Wire,
+        /// The beginning of it, at most 512 bytes.
+        sample: String,
+    },
+}
+
+/// Reads the answer of one attempt.
+///
+/// This example shows a stream that is read to its end.
+///
+/// ```
+/// use lifesign_core::Sign;
+/// use lifesign_wire::{Event, Expect, ReadLimits, Reader, Sink, State, Wire};
+///
+/// struct Print;
+/// impl Sink for Print {
+///     fn sign(&mut self, _: Sign) {}
+///     fn event(&mut self, event: &Event<'_>) {
+///         println!("{event:?}");
+///     }
+/// }
+///
+/// let mut reader = Reader::new(Wire::OPENAI_CHAT, Expect::Stream, &ReadLimits::default());
+/// for chunk in [
+///     "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\n",
+///     "data: [DONE]\n\n",
+/// ] {
+///     reader.read(chunk.as_bytes(), &mut Print)?;
+/// }
+/// assert_eq!(reader.state(), State::Ended);
+/// assert_eq!(reader.into_answer(true).text, "hi");
+/// # Ok::<(), lifesign_wire::ReadError>(())
+/// ```
+#[derive(Debug)]
+pub struct Reader {
+    wire: Wire,
+    expect: Expect,
+    limits: ReadLimits,
+    body: BodyState,
+    decoding: Decoding,
+    broken: Option<ReadError>,
+}
+
+#[derive(Debug)]
+enum BodyState {
+    Sniffing(Sniffer),
+    Stream(SseFramer),
+    Json {
+        bytes: Vec<u8>,
+        extent: JsonExtent,
+    },
+    /// Ended, broken, or being changed.
+    Over,
+}
+
+/// What frames go through once they are cut.
+#[derive(Debug)]
+struct Decoding {
+    decoder: Box<dyn Decode>,
+    repetition: Repetition,
+    assembly: Assembly,
+    /// Whether any frame was an event that could be read.
+    has_event: bool,
+    has_finish: bool,
+    is_terminal: bool,
+    /// A whole body that stops in the middle.
+    is_cut_short: bool,
+    failure: Option<ProviderError>,
+    /// The beginning of the first data that could not be read.
+    unreadable: Option<String>,
+}
+
+impl Reader {
+    /// Returns a reader at the start of a body.
+    pub fn new(wire: Wire, expect: Expect, limits: &ReadLimits) -> Self {
+        Self {
+            wire,
+            expect,
+            limits: *limits,
+            body: BodyState::Sniffing(Sniffer::new()),
+            decoding: Decoding {
+                decoder: wire.decoder(),
+                repetition: Repetition::default(),
+                assembly: Assembly::default(),
+                has_event: false,
+                has_finish: false,
+                is_terminal: false,
+                is_cut_short: false,
+                failure: None,
+                unreadable: None,
+            },
+            broken: None,
+        }
+    }
+
+    /// Takes the next bytes of the body. After the end of the answer they are ignored.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a part of the answer is past its cap, or if the body is not of the wire. A reader
+    /// that failed fails again.
+    pub fn read(&mut self, chunk: &[u8], sink: &mut impl Sink) -> Result<(), ReadError> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        let read = self.take(chunk, sink);
+        if let Err(error) = &read {
+            self.broken = Some(error.clone());
+            self.body = BodyState::Over;
+        }
+        read
+    }
+
+    /// Takes the proper end of the body.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`read`](Self::read) does, and where nothing of the body could be read.
+    pub fn end(&mut self, sink: &mut impl Sink) -> Result<(), ReadError> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        let ended = self.finish(sink);
+        self.broken = ended.clone().err();
+        ended
+    }
+
+    /// Returns how far the answer has come.
+    pub fn state(&self) -> State {
+        if self.decoding.failure.is_some() {
+            State::Failed
+        } else if self.decoding.is_terminal {
+            State::Ended
+        } else if self.decoding.decoder.is_finished() {
+            State::Finished
+        } else {
+            State::Open
+        }
+    }
+
+    /// Returns whether content arrived: from then on no other attempt may replace this one.
+    pub fn is_committed(&self) -> bool {
+        self.decoding.assembly.has_content
+    }
+
+    /// Returns whether content arrived that is more than thinking.
+    pub fn has_output(&self) -> bool {
+        self.decoding.assembly.has_output
+    }
+
+    /// Returns whether a whole JSON body answers a request for a stream.
+    pub fn is_whole_body(&self) -> bool {
+        self.expect == Expect::Stream && matches!(self.body, BodyState::Json { .. })
+    }
+
+    /// Returns what is wrong with the answer if its body ends here, in the way that bodies should.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the answer is not whole.
+    pub fn outcome_at_eof(&self) -> Result<(), Incomplete> {
+        let decoding = &self.decoding;
+        if decoding.is_terminal || decoding.has_finish && !decoding.is_cut_short {
+            Ok(())
+        } else if decoding.assembly.has_content || decoding.is_cut_short {
+            Err(Incomplete::Truncated)
+        } else {
+            Err(Incomplete::Empty)
+        }
+    }
+
+    /// Returns why the provider failed, if it did.
+    pub fn failure(&self) -> Option<&ProviderError> {
+        self.decoding.failure.as_ref()
+    }
+
+    /// Returns the answer as far as it has come. Its tool calls are not settled, and there is no
+    /// round trip yet.
+    pub fn answer(&self) -> &Answer {
+        &self.decoding.assembly.answer
+    }
+
+    /// Returns the answer; `complete` says whether the attempt succeeded. Without it no tool call
+    /// is complete.
+    pub fn into_answer(mut self, complete: bool) -> Answer {
+        self.take_answer(complete)
+    }
+
+    /// Takes the answer out, as [`into_answer`](Self::into_answer) does.
+    pub fn take_answer(&mut self, complete: bool) -> Answer {
+        let Decoding {
+            assembly, decoder, ..
+        } = &mut self.decoding;
+        assembly.take(complete, self.wire.empty_arguments(), |answer| {
+            decoder.round_trip(answer)
+        })
+    }
+
+    /// Returns what was odd but not fatal.
+    pub fn oddities(&self) -> Oddities {
+        self.decoding.decoder.oddities()
+    }
+
+    /// Returns how many of the bytes taken so far belong to a frame that is not whole.
+    pub fn pending(&self) -> usize {
+        match &self.body {
+            BodyState::Stream(framer) => framer.pending(),
+            BodyState::Json { bytes, .. } => bytes.len(),
+            BodyState::Sniffing(_) | BodyState::Over => 0,
+        }
+    }
+
+    fn take(&mut self, chunk: &[u8], sink: &mut impl Sink) -> Result<(), ReadError> {
+        if let BodyState::Sniffing(sniffer) = &mut self.body {
+            let sniffed = sniffer.push(chunk);
+            for _ in 0..sniffed.beats {
+                sink.sign(Sign::heartbeat(HeartbeatOrigin::Comment));
+            }
+            let Some(body) = sniffed.body else {
+                return Ok(());
+            };
+            let held = sniffer.held().to_vec();
+            self.open(body)?;
+            self.take_body(&held, sink)?;
+            return self.take_body(chunk.get(sniffed.from..).unwrap_or_default(), sink);
+        }
+        self.take_body(chunk, sink)
+    }
+
+    fn open(&mut self, body: Body) -> Result<(), ReadError> {
+        let what = match body {
+            Body::Sse => {
+                let ReadLimits { line, frame, .. } = self.limits;
+                self.body = BodyState::Stream(SseFramer::new(FrameLimits { line, frame }));
+                return Ok(());
+            }
+            Body::Json => {
+                self.body = BodyState::Json {
+                    bytes: Vec::new(),
+                    extent: JsonExtent::default(),
+                };
+                return Ok(());
+            }
+            Body::Html => "a page of HTML or XML",
+            Body::Unknown => "no event stream and no JSON",
+        };
+        let sample = match &self.body {
+            BodyState::Sniffing(sniffer) => sniffer.sample(),
+            _ => String::new(),
+        };
+        Err(self.unreadable(what, sample))
+    }
+
+    fn take_body(&mut self, chunk: &[u8], sink: &mut impl Sink) -> Result<(), ReadError> {
+        if self.decoding.is_over() {
+            return Ok(());
+        }
+        match &mut self.body {
+            BodyState::Stream(framer) => {
+                let decoding = &mut self.decoding;
+                framer.push(chunk, |frame| decoding.frame(frame, sink))?;
+                self.check_answer()
+            }
+            BodyState::Json { bytes, extent } => {
+                let end = extent.push(chunk);
+                bytes.extend_from_slice(&chunk[..end.unwrap_or(chunk.len())]);
+                if bytes.len() > self.limits.answer {
+                    return Err(self.answer_too_large());
+                }
+                if end.is_some() {
+                    return self.decode_whole(sink);
+                }
+                Ok(())
+            }
+            BodyState::Sniffing(_) | BodyState::Over => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, sink: &mut impl Sink) -> Result<(), ReadError> {
+        if let BodyState::Sniffing(sniffer) = &mut self.body {
+            let Some(body) = sniffer.finish() else {
+                return Ok(());
+            };
+            let held = sniffer.held().to_vec();
+            self.open(body)?;
+            self.take_body(&held, sink)?;
+        }
+        if self.decoding.is_over() {
+            return Ok(());
+        }
+        match &mut self.body {
+            BodyState::Stream(framer) => {
+                let decoding = &mut self.decoding;
+                framer.finish(|frame| decoding.frame(frame, sink))?;
+                self.check_answer()?;
+            }
+            BodyState::Json { .. } => {
+                self.decoding.is_cut_short = true;
+                return Ok(());
+            }
+            BodyState::Sniffing(_) | BodyState::Over => {}
+        }
+        // Data that cannot be read is passed over, unless there is nothing else.
+        match &self.decoding.unreadable {
+            Some(sample) if !self.decoding.has_event => {
+                let sample = sample.clone();
+                Err(self.unreadable("an event stream of something else", sample))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn decode_whole(&mut self, sink: &mut impl Sink) -> Result<(), ReadError> {
+        let BodyState::Json { bytes, .. } = &mut self.body else {
+            return Ok(());
+        };
+        let body = std::mem::take(bytes);
+        if self.decoding.whole(&body, sink) {
+            return self.check_answer();
+        }
+        Err(self.unreadable("other JSON", sample(&body)))
+    }
+
+    fn check_answer(&self) -> Result<(), ReadError> {
+        if self.decoding.assembly.size > self.limits.answer {
+            return Err(self.answer_too_large());
+        }
+        Ok(())
+    }
+
+    fn answer_too_large(&self) -> ReadError {
+        ReadError::TooLarge(TooLarge {
+            what: Part::Answer,
+            limit: self.limits.answer,
+        })
+    }
+
+    fn unreadable(&self, what: &'static str, sample: String) -> ReadError {
+        ReadError::Unreadable {
+            what,
+            wire: self.wire,
+            sample,
+        }
+    }
+}
+
+impl Decoding {
+    fn is_over(&self) -> bool {
+        self.is_terminal || self.failure.is_some()
+    }
+
+    fn frame(&mut self, frame: SseFrame<'_>, sink: &mut impl Sink) {
+        if self.is_over() {
+            return;
+        }
+        match frame {
+            SseFrame::Blank => sink.sign(Sign::heartbeat(HeartbeatOrigin::Comment)),
+            SseFrame::Comment(text) => sink.sign(comment(text)),
+            SseFrame::Event(event) => {
+                let meaning = self.decode(|decoder, sink| decoder.event(event, sink), sink);
+                if meaning.told == Told::Unreadable {
+                    // The standard throws an event away whose end has not come, and so do we
+                    // unless it parses.
+                    if !event.terminated {
+                        return;
+                    }
+                    self.unreadable.get_or_insert_with(|| sample(event.data));
+                } else {
+                    self.has_event = true;
+                }
+                let sign = self.judge(meaning);
+                sink.sign(sign);
+            }
+        }
+    }
+
+    /// Decodes a whole body; returns whether it is an answer of the wire, or an error.
+    fn whole(&mut self, body: &[u8], sink: &mut impl Sink) -> bool {
+        let whole = self.decode(|decoder, sink| decoder.whole(body, sink), sink);
+        if whole.is_err() {
+            let Some(error) = error_in(body) else {
+                return false;
+            };
+            self.fail(ProviderError::of_frame(error.as_bytes()), sink);
+        }
+        self.has_event = true;
+        let is_output = self.failure.is_none() || self.assembly.has_content;
+        sink.sign(Sign::of(if is_output {
+            Progress::Output
+        } else {
+            Progress::Lifecycle
+        }));
+        true
+    }
+
+    fn decode<T>(
+        &mut self,
+        decode: impl FnOnce(&mut dyn Decode, &mut dyn FnMut(Event<'_>)) -> T,
+        sink: &mut impl Sink,
+    ) -> T {
+        let Self {
+            decoder,
+            assembly,
+            has_finish,
+            is_terminal,
+            failure,
+            ..
+        } = self;
+        let decoded = decode(decoder.as_mut(), &mut |event| {
+            assembly.add(&event);
+            match event {
+                Event::Finish(_) => *has_finish = true,
+                Event::Terminal => *is_terminal = true,
+                Event::Error(error) => {
+                    failure.get_or_insert_with(|| error.clone());
+                }
+                _ => {}
+            }
+            sink.event(&event);
+        });
+        let is_nothing = !self.has_finish && !self.assembly.has_content;
+        if self.is_terminal && is_nothing && self.failure.is_none() {
+            self.fail(
+                ProviderError::new(
+                    FailureCode::Empty,
+                    "the answer ended without content or a finish reason",
+                ),
+                sink,
+            );
+        }
+        decoded
+    }
+
+    fn fail(&mut self, error: ProviderError, sink: &mut impl Sink) {
+        sink.event(&Event::Error(&error));
+        self.failure = Some(error);
+    }
+
+    fn judge(&mut self, meaning: Meaning) -> Sign {
+        let sign = match meaning.told {
+            Told::Heartbeat => Sign::heartbeat(HeartbeatOrigin::Provider),
+            Told::Contentless { kind, work } => self.judge_contentless(kind, work),
+            Told::Unreadable => self.judge_contentless(Kind::new(b"unreadable"), None),
+            Told::Reasoning | Told::Output => {
+                self.repetition.handle_content();
+                let is_output = meaning.told == Told::Output;
+                Sign::of(if is_output {
+                    Progress::Output
+                } else {
+                    Progress::Reasoning
+                })
+            }
+        };
+        Sign {
+            block: meaning.block,
+            ..sign
+        }
+    }
+
+    fn judge_contentless(&mut self, kind: Kind, work: Option<u64>) -> Sign {
+        match self.repetition.judge(kind, work) {
+            Progress::Heartbeat => Sign::heartbeat(HeartbeatOrigin::Provider),
+            progress => Sign::of(progress),
+        }
+    }
+}
+
+/// What a gateway says in a comment.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Beat<'a> {
+    #[serde(borrow)]
+    state: Text<'a>,
+    upstream_silent_ms: Count,
+}
+
+/// Judges a comment: a heartbeat, and the beat of a gateway if it says so. Whatever it holds, it is
+/// life.
+fn comment(text: &[u8]) -> Sign {
+    let text = text.trim_ascii();
+    if text.first() == Some(&b'{')
+        && let Ok(beat) = serde_json::from_slice::<Beat<'_>>(text)
+        && beat.state.get().is_some()
+    {
+        return Sign {
+            upstream_silent: beat.upstream_silent_ms.0.map(Duration::from_millis),
+            ..Sign::heartbeat(HeartbeatOrigin::Proxy)
+        };
+    }
+    Sign::heartbeat(HeartbeatOrigin::Comment)
+}
+
+/// The fields of JSON that is an error of any kind.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AnyError<'a> {
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    errors: Option<&'a RawValue>,
+    #[serde(borrow)]
+    detail: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Text<'a>,
+}
+
+/// Returns the error that a body holds, if it is one: an object, or the only one of a list.
+fn error_in(body: &[u8]) -> Option<&str> {
+    let body = std::str::from_utf8(body).ok()?.trim();
+    let object = match serde_json::from_str::<Vec<&RawValue>>(body) {
+        Ok(list) => list.first()?.get(),
+        Err(_) => body,
+    };
+    let error: AnyError<'_> = object
+        .starts_with('{')
+        .then(|| serde_json::from_str(object).ok())
+        .flatten()?;
+    let is_error = is_truthy(error.error)
+        || is_truthy(error.errors)
+        || is_truthy(error.detail)
+        || error.message.filled().is_some();
+    is_error.then_some(object)
+}
+
+fn sample(bytes: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(SAMPLE)]).into_owned();
+    text.truncate(text.floor_char_boundary(SAMPLE));
+    text
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Finished => "finished",
+            Self::Ended => "ended",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+/// Bytes of a body that cannot be read which its error quotes.
+const SAMPLE: usize = 512;
