@@ -26,7 +26,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, response};
 
-pub use self::decode::{CODINGS, ContentDecoder, EncodingError, PIECE};
+pub use self::decode::{ContentDecoder, EncodingError};
 pub use self::endpoint::{Endpoint, EndpointError};
 pub use self::error::{Cause, ConnectError, ConnectErrorKind, TransportError, TransportErrorKind};
 pub use self::progress::ConnectProgress;

@@ -1,7 +1,7 @@
 //! Content codings, undone as the bytes come.
 //!
 //! Every byte that can be decoded is given out at once: a server that flushes after each event
-//! would otherwise look silent. Output is given out in pieces of at most [`PIECE`], and a coding's
+//! would otherwise look silent. Output is given out in pieces of at most 64 KiB, and a coding's
 //! window is held to the 8 MiB that RFC 8878 asks of every decoder (brotli: 16 MiB), so a small
 //! body that grows large costs no more memory than a large one.
 
@@ -51,7 +51,7 @@ impl ContentDecoder {
     ///
     /// # Errors
     ///
-    /// Fails where the value names a coding that is not known, or more than [`CODINGS`] of them.
+    /// Fails where the value names a coding that is not known, or more than three of them.
     pub fn new(content_encoding: Option<&HeaderValue>) -> Result<Option<Self>, EncodingError> {
         let Some(value) = content_encoding else {
             return Ok(None);
@@ -74,7 +74,7 @@ impl ContentDecoder {
         Ok((!codings.is_empty()).then_some(Self { codings }))
     }
 
-    /// Decodes `input` and gives everything it yields to `each`, in pieces of at most [`PIECE`].
+    /// Decodes `input` and gives everything it yields to `each`, in pieces of at most 64 KiB.
     ///
     /// # Errors
     ///
@@ -406,10 +406,10 @@ fn delta(before: u64, after: u64) -> usize {
 }
 
 /// The largest piece of output given out at once.
-pub const PIECE: usize = 64 * 1024;
+const PIECE: usize = 64 * 1024;
 
 /// The most codings that one body may have on top of each other.
-pub const CODINGS: usize = 3;
+const CODINGS: usize = 3;
 
 /// The largest window of deflate, and the only one of gzip.
 const WINDOW_BITS: u8 = 15;

@@ -1,16 +1,21 @@
 //! HTTP/1.1: exchanges, what ends them, and what becomes of their connections.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lifesign::transport::{ConnectErrorKind, ConnectProgress, Step, TransportErrorKind};
+use lifesign::transport::{
+    ConnectErrorKind, ConnectProgress, Endpoint, Step, Transport, TransportConfig,
+    TransportErrorKind,
+};
 use lifesign_core::Stage;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::server::{
-    accept_and_answer, closed, endpoint, listen, open, pends, post, read_request, steps, transport,
-    until, within,
+    accept_and_answer, closed, config, endpoint, listen, open, pends, post, read_request, steps,
+    transport, until, within,
 };
 
 const SHORT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -140,6 +145,116 @@ async fn bytes_that_nobody_asked_for_end_an_idle_connection() {
         .unwrap();
 
     assert!(within(SOON, || transport.idle() == 0).await);
+}
+
+/// Makes one exchange on each of `count` connections at once and lets all of them go.
+async fn exchange_side_by_side(
+    transport: &Transport,
+    listener: TcpListener,
+    endpoint: &Endpoint,
+    count: usize,
+) -> Vec<TcpStream> {
+    let server = tokio::spawn(async move {
+        let mut held = Vec::new();
+        for _ in 0..count {
+            held.push(accept_and_answer(&listener, SHORT).await);
+        }
+        held
+    });
+    let mut exchanges = Vec::new();
+    for _ in 0..count {
+        let mut exchange = open(transport, endpoint).await.send(post("{}"));
+        steps(&mut exchange).await;
+        exchanges.push(exchange);
+    }
+    for exchange in exchanges {
+        exchange.finish();
+    }
+    server.await.unwrap()
+}
+
+#[tokio::test]
+async fn no_more_connections_are_kept_than_the_pool_may_hold() {
+    let (listener, endpoint) = listen().await;
+    let transport = Transport::new(TransportConfig {
+        pool_idle: 2,
+        ..config()
+    })
+    .unwrap();
+
+    let mut sockets = exchange_side_by_side(&transport, listener, &endpoint, 3).await;
+
+    assert_eq!(transport.idle(), 2);
+    closed(&mut sockets[0]).await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_after_the_idle_limit() {
+    let (listener, endpoint) = listen().await;
+    let transport = Transport::new(TransportConfig {
+        pool_idle_for: MOMENT,
+        ..config()
+    })
+    .unwrap();
+
+    let mut sockets = exchange_side_by_side(&transport, listener, &endpoint, 2).await;
+
+    for socket in &mut sockets {
+        closed(socket).await;
+    }
+    assert_eq!(transport.idle(), 0);
+}
+
+#[tokio::test]
+async fn a_dropped_transport_closes_its_idle_connections() {
+    let (listener, endpoint) = listen().await;
+    let transport = transport();
+    let mut sockets = exchange_side_by_side(&transport, listener, &endpoint, 2).await;
+    assert_eq!(transport.idle(), 2);
+
+    drop(transport);
+
+    for socket in &mut sockets {
+        closed(socket).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_calls_on_several_threads_share_a_transport() {
+    let (listener, endpoint) = listen().await;
+    let transport = Arc::new(transport());
+    let server = tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut request = [0; 4096];
+                while matches!(socket.read(&mut request).await, Ok(len) if len > 0) {
+                    if socket.write_all(SHORT.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+
+    let calls: Vec<_> = (0..16)
+        .map(|_| {
+            let (transport, endpoint) = (Arc::clone(&transport), endpoint.clone());
+            tokio::spawn(async move {
+                for _ in 0..50 {
+                    let mut exchange = open(&transport, &endpoint).await.send(post("{}"));
+                    let seen = steps(&mut exchange).await;
+                    assert_eq!(seen, ["sent", "head 200", "chunk ok", "end"]);
+                    exchange.finish();
+                }
+            })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+
+    assert!(within(SOON, || (1..=16).contains(&transport.idle())).await);
+    server.abort();
 }
 
 #[tokio::test]
