@@ -1,6 +1,9 @@
 //! The rules of the core, seen from outside.
 #![cfg(test)]
 
+mod failure;
+mod hint;
+mod retry;
 mod watch_bounds;
 mod watch_cases;
 mod watch_clocks;
