@@ -75,7 +75,7 @@ mod tests {
         let ages = Ages {
             raw: Duration::from_micros(1_900),
             event: Duration::from_secs(45),
-            content: Duration::from_secs(60),
+            content: Duration::from_mins(1),
             output: Duration::MAX,
         };
 
@@ -85,7 +85,7 @@ mod tests {
         let expected = r#"{"raw":1,"event":45000,"content":60000,"output":18446744073709551615}"#;
         assert_eq!(text, expected);
         assert_eq!(back.raw, Duration::from_millis(1));
-        assert_eq!(back.content, Duration::from_secs(60));
+        assert_eq!(back.content, Duration::from_mins(1));
     }
 
     #[test]

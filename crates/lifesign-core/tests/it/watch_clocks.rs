@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use lifesign_core::{Ages, Clock, Phase, Progress, Sign, Stage, Verdict, Watch};
+use lifesign_core::{Ages, Bounds, Clock, Finding, Phase, Progress, Sign, Stage, Verdict, Watch};
 
-use crate::watch_sim::{CHAT, LIFECYCLE, OUTPUT, REASONING, Sim, off, secs, stream, streamed};
+use crate::watch_sim::{
+    CHAT, LIFECYCLE, OUTPUT, REASONING, Sim, limit, off, secs, stream, streamed,
+};
 
 #[test]
 fn each_class_renews_its_clock_and_those_below() {
@@ -124,4 +126,38 @@ fn a_time_that_goes_backwards_is_the_latest_one_seen() {
     assert_eq!(readings.ages, Ages::default());
     assert_eq!(sim.watch.tally().longest_gap.output, secs(100));
     assert_eq!(sim.watch.handle_time(secs(1)), Verdict::Wait);
+}
+
+#[test]
+fn bytes_of_the_head_are_life_and_those_of_the_body_a_finding() {
+    let bounds = Bounds {
+        flat: limit(100),
+        ..off()
+    };
+    let mut head = Sim::sent(&bounds, streamed(CHAT, None));
+    let mut body = Sim::open(&bounds, streamed(CHAT, None));
+
+    for sim in [&mut head, &mut body] {
+        sim.watch.handle_raw(secs(10));
+        assert_eq!(sim.watch.readings(secs(13)).ages.raw, secs(3));
+        assert_eq!(
+            (sim.watch.tally().bytes, sim.watch.tally().first_byte),
+            (0, None)
+        );
+    }
+
+    assert_eq!(head.hold().1.finding, Finding::Nothing);
+    assert_eq!(body.hold().1.finding, Finding::Bytes);
+}
+
+#[test]
+fn bytes_before_the_request_and_after_the_end_are_nothing() {
+    let mut sim = Sim::queued(&off(), streamed(CHAT, None));
+    sim.watch.handle_raw(secs(1));
+    assert_eq!(sim.watch.readings(secs(5)).ages, Ages::default());
+    sim.watch.handle_sending(secs(5));
+    sim.watch.handle_ended(secs(6));
+    sim.watch.handle_raw(secs(9));
+
+    assert_eq!(sim.watch.readings(secs(9)).ages, Ages::of(|_| secs(1)));
 }
