@@ -90,8 +90,8 @@ impl AttemptRecord {
 
     /// Returns the record with what `failure` tells.
     ///
-    /// Take it before the failure is settled: an attempt that was rate limited is recorded so, even if
-    /// the call is then given up as exhausted.
+    /// Take it before the failure is settled: an attempt that was rate limited is recorded so, even
+    /// if the call is then given up as exhausted.
     #[must_use]
     pub fn failed(self, failure: &Failure) -> Self {
         Self {

@@ -1,7 +1,7 @@
 //! The closed set of ways in which a call can fail.
 //!
-//! The code tells what the wire showed, the bound tells which limit ran out. Each code has one tier of
-//! retries, one exit code, one rule for its HTTP status and one sentence for the person who waits.
+//! The code tells what the wire showed, the bound tells which limit ran out. Each code has one tier
+//! of retries, one exit code, one rule for its HTTP status and one sentence for whoever waits.
 
 mod message;
 mod quote;
@@ -187,8 +187,8 @@ impl FailureCode {
     /// Returns the HTTP status for whoever answers HTTP on behalf of a call that failed so.
     ///
     /// `stated` is the status that an error inside a stream stands for, by its type or its numeric
-    /// code; it decides for `provider_error` and `rejected`. `None` means that nobody is there to read
-    /// a status; 499 is for records only.
+    /// code; it decides for `provider_error` and `rejected`. `None` means that nobody is there to
+    /// read a status; 499 is for records only.
     pub const fn http_status(self, stated: Option<u16>, anthropic: bool) -> Option<u16> {
         match (self, stated) {
             (Self::ProviderError | Self::Rejected, Some(status)) => Some(status),
@@ -236,8 +236,9 @@ impl FailureCode {
 
 /// A call that failed, or an attempt: what happened and everything known about it.
 ///
-/// [`new`](Self::new) gives one that knows its code and phase alone; whoever knows more fills in the
-/// fields. Text of the provider's is bounded and cleaned where it leaves, in [`message`](Self::message).
+/// [`new`](Self::new) gives one that knows its code and phase alone; whoever knows more fills in
+/// the fields. Text of the provider's is bounded and cleaned where it leaves, in
+/// [`message`](Self::message).
 ///
 /// This example shows what an operator and a person who waits read of the same silence:
 ///
@@ -363,8 +364,8 @@ impl Failure {
 
     /// Records why no other attempt follows, and what that makes of the failure.
     ///
-    /// A rate limit whose wait is longer than we honour, or that is a quota, is called exhausted. An
-    /// overload stays an overload. `resets_at` is kept where the wait was not slept.
+    /// A rate limit whose wait is longer than we honour, or that is a quota, is called exhausted.
+    /// An overload stays an overload. `resets_at` is kept where the wait was not slept.
     pub fn settle(&mut self, reason: GiveUp, hints: &Hints) {
         self.give_up = Some(reason);
         self.retry_after = self.retry_after.or(hints.wait);
@@ -438,7 +439,7 @@ impl Failure {
 impl std::error::Error for Failure {}
 
 impl From<Failure> for io::Error {
-    /// Silence is `TimedOut`, for callers that look for ETIMEDOUT; no other failure borrows that kind.
+    /// Silence is `TimedOut`, for callers that look for ETIMEDOUT; no other failure borrows it.
     fn from(failure: Failure) -> Self {
         let kind = match failure.code {
             FailureCode::RawSilent => io::ErrorKind::TimedOut,

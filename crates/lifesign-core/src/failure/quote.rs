@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn keys_are_not_repeated() {
-        let text = "Incorrect API key provided: sk-proj-abc_DEF123456789. See (gsk_0123456789abcdef), sk-learn";
+        let text = "Incorrect API key provided: sk-proj-abc_DEF123456789. \
+                    See (gsk_0123456789abcdef), sk-learn";
 
         assert_eq!(
             quote(text, TEXT_CHARS),
@@ -99,7 +100,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
         #[test]
-        fn a_quote_is_bounded_and_has_no_control_characters(text in "\\PC{0,40}[\\x00-\\x20a-z]{0,40}", max in 0_usize..60) {
+        fn a_quote_is_bounded_and_has_no_control_characters(
+            text in "\\PC{0,40}[\\x00-\\x20a-z]{0,40}",
+            max in 0_usize..60,
+        ) {
             let quoted = quote(&text, max);
 
             prop_assert!(quoted.chars().count() <= max);

@@ -21,7 +21,8 @@ pub struct FailureReport {
     pub limit_ms: Option<u64>,
     /// The setting that raises the limit.
     pub setting: Option<String>,
-    /// Where the limit came from: `default`, `catalog`, `profile`, `learned`, `FILE:LINE`, `env`, `call`.
+    /// Where the limit came from: `default`, `catalog`, `profile`, `learned`, `FILE:LINE`, `env` or
+    /// `call`.
     pub origin: Option<String>,
     /// Where the attempt stood.
     pub phase: Phase,

@@ -10,107 +10,151 @@ use crate::{Phase, Stage};
 impl Failure {
     /// Returns one plain sentence for the person who waits. No two codes share one.
     pub fn sentence(&self) -> String {
+        let (what, then) = self.what_and_then();
+        match then {
+            "" => format!("{what}."),
+            then => format!("{what}; {then}."),
+        }
+    }
+
+    /// Returns what happened, and what comes of it or may help.
+    fn what_and_then(&self) -> (String, &'static str) {
         let time = self.for_how_long();
-        let limit = self.limit.map(human);
-        let partial = self.partial;
-        match self.code {
+        let (what, then) = match self.code {
             FailureCode::BytesOnly => {
-                format!("Only scraps of an answer came{time}; trying again may help.")
+                return (format!("Only scraps of an answer came{time}"), TRY_AGAIN);
             }
-            FailureCode::Cancelled => "You stopped the answer before it was complete.".to_owned(),
+            FailureCode::Cancelled => ("You stopped the answer before it was complete", ""),
             FailureCode::Connect => match self.stage {
-                Some(Stage::Dns) => "The address of the model's server could not be looked up; check it and the network.",
-                Some(Stage::Proxy) => "The proxy on the way to the model's server let nothing through; check its settings.",
-                Some(Stage::Tls) => "No secure connection to the model's server could be made; check its address.",
-                Some(Stage::Tcp) | None => "The model's server could not be reached; check its address and the network.",
-            }
-            .to_owned(),
-            FailureCode::ConnectionLost if partial => {
-                "The connection broke in the middle of the answer; what had come is kept.".to_owned()
+                Some(Stage::Dns) => (
+                    "The address of the model's server could not be looked up",
+                    "check it and the network",
+                ),
+                Some(Stage::Proxy) => (
+                    "The proxy on the way to the model's server let nothing through",
+                    "check its settings",
+                ),
+                Some(Stage::Tls) => (
+                    "No secure connection to the model's server could be made",
+                    "check its address",
+                ),
+                Some(Stage::Tcp) | None => (
+                    "The model's server could not be reached",
+                    "check its address and the network",
+                ),
+            },
+            FailureCode::ConnectionLost if self.partial => {
+                ("The connection broke in the middle of the answer", KEPT)
             }
             FailureCode::ConnectionLost => {
-                "The connection broke before the answer began; trying again may help.".to_owned()
+                ("The connection broke before the answer began", TRY_AGAIN)
             }
             FailureCode::ConsumerStalled => {
-                "The answer was given up because nobody was reading it.".to_owned()
+                ("The answer was given up because nobody was reading it", "")
             }
-            FailureCode::Empty => {
-                "The model's server sent an empty answer; trying again may help.".to_owned()
-            }
+            FailureCode::Empty => ("The model's server sent an empty answer", TRY_AGAIN),
             FailureCode::Exhausted => match self.resets_at {
-                Some(at) => format!("The account has used up what it may use until {at}."),
-                None => "The account has used up what it may use; add to it or use another.".to_owned(),
-            },
-            FailureCode::HeartbeatsOnly => format!(
-                "The line to the model's server was alive{time}, but no answer came over it; trying again may help."
-            ),
-            FailureCode::Lifetime => {
-                let limit = limit.map(|limit| format!("{limit} ")).unwrap_or_default();
-                format!("The {limit}set aside for the model's server ran out; try again later or allow more.")
-            }
-            FailureCode::NoContent => format!(
-                "The model's server was at work{time} without a word of an answer; trying again may help."
-            ),
-            FailureCode::Overloaded => {
-                "The model's server has more to do than it can; try again in a while.".to_owned()
-            }
-            FailureCode::ProviderError => {
-                "The model's server had a fault of its own; trying again may help.".to_owned()
-            }
-            FailureCode::QueueFull => {
-                "Too many requests are waiting in line already; try again in a moment.".to_owned()
-            }
-            FailureCode::RateLimited => match self.retry_after.filter(|wait| !wait.is_zero()) {
-                Some(wait) => {
-                    let wait = human_measured(wait);
-                    format!("Requests came faster than the provider allows; try again in {wait}.")
+                Some(at) => {
+                    return (
+                        format!("The account has used up what it may use until {at}"),
+                        "",
+                    );
                 }
-                None => "Requests came faster than the provider allows; try again in a while.".to_owned(),
+                None => (
+                    "The account has used up what it may use",
+                    "add to it or use another",
+                ),
             },
-            FailureCode::RawSilent if partial => {
-                format!("The model's server went quiet{time} in the middle of the answer; what had come is kept.")
+            FailureCode::HeartbeatsOnly => {
+                let what = "The line to the model's server was alive";
+                return (
+                    format!("{what}{time}, but no answer came over it"),
+                    TRY_AGAIN,
+                );
+            }
+            FailureCode::Lifetime => {
+                let time = self.limit_or_time();
+                let what = format!("The {time} set aside for the model's server ran out");
+                return (what, "try again later or allow more");
+            }
+            FailureCode::NoContent => {
+                let what = "The model's server was at work";
+                return (
+                    format!("{what}{time} without a word of an answer"),
+                    TRY_AGAIN,
+                );
+            }
+            FailureCode::Overloaded => (
+                "The model's server has more to do than it can",
+                "try again in a while",
+            ),
+            FailureCode::ProviderError => ("The model's server had a fault of its own", TRY_AGAIN),
+            FailureCode::QueueFull => (
+                "Too many requests are waiting in line already",
+                "try again in a moment",
+            ),
+            FailureCode::RateLimited => {
+                let what = "Requests came faster than the provider allows";
+                match self.retry_after.filter(|wait| !wait.is_zero()) {
+                    Some(wait) => {
+                        let wait = human_measured(wait);
+                        return (format!("{what}; try again in {wait}"), "");
+                    }
+                    None => (what, "try again in a little while"),
+                }
+            }
+            FailureCode::RawSilent if self.partial => {
+                let what =
+                    format!("The model's server went quiet{time} in the middle of the answer");
+                return (what, KEPT);
             }
             FailureCode::RawSilent => {
-                format!("The model's server went quiet{time}; trying again may help.")
+                return (format!("The model's server went quiet{time}"), TRY_AGAIN);
             }
             FailureCode::ReasoningOnly => {
-                format!("The model only thought{time} and said nothing; allow more or ask for less thinking.")
+                let what = format!("The model only thought{time} and said nothing");
+                return (what, "allow more or ask for less thinking");
             }
-            FailureCode::RefusedSetting => {
-                "A setting cannot be used as it stands; correct it and start again.".to_owned()
+            FailureCode::RefusedSetting => (
+                "A setting cannot be used as it stands",
+                "correct it and start again",
+            ),
+            FailureCode::Rejected => (
+                "The provider refused the request",
+                "sending the same again will not help",
+            ),
+            FailureCode::TooLarge if self.phase <= Phase::Sending => {
+                ("The request is larger than is allowed", "")
             }
-            FailureCode::Rejected => {
-                "The provider refused the request; sending the same again will not help.".to_owned()
-            }
-            FailureCode::TooLarge => match self.phase {
-                Phase::Queued | Phase::Connecting | Phase::Sending => {
-                    "The request is larger than is allowed.".to_owned()
-                }
-                _ => "The answer grew larger than is allowed.".to_owned(),
-            },
-            FailureCode::Truncated if partial => {
-                "The answer stopped before its end; what had come is kept.".to_owned()
-            }
-            FailureCode::Truncated => {
-                "The answer stopped before it had begun; trying again may help.".to_owned()
-            }
-            FailureCode::Unreadable => {
-                "What came back is not an answer of a model; check the server's address.".to_owned()
-            }
+            FailureCode::TooLarge => ("The answer grew larger than is allowed", ""),
+            FailureCode::Truncated if self.partial => ("The answer stopped before its end", KEPT),
+            FailureCode::Truncated => ("The answer stopped before it had begun", TRY_AGAIN),
+            FailureCode::Unreadable => (
+                "What came back is not an answer of a model",
+                "check the server's address",
+            ),
             FailureCode::WallClock => {
-                let limit = limit.unwrap_or_else(|| "time".to_owned());
-                let state = if partial || self.phase == Phase::AfterContent {
+                let time = self.limit_or_time();
+                let state = if self.partial || self.phase == Phase::AfterContent {
                     "while the answer was still coming"
                 } else {
                     "before the answer began"
                 };
-                format!("The {limit} you allowed ran out {state}; ask for less or allow more.")
+                let what = format!("The {time} you allowed ran out {state}");
+                return (what, "ask for less or allow more");
             }
             FailureCode::WholeCall => {
-                let limit = limit.unwrap_or_else(|| "time".to_owned());
-                format!("The answer was not complete within the {limit} that one may take; allow more.")
+                let time = self.limit_or_time();
+                let what =
+                    format!("The answer was not complete within the {time} that it may take");
+                return (what, "ask for less or allow it more");
             }
-        }
+        };
+        (what.to_owned(), then)
+    }
+
+    fn limit_or_time(&self) -> String {
+        self.limit.map_or_else(|| "time".to_owned(), human)
     }
 
     /// Returns what may help, naming the setting where one would, or `None` if nothing is known to.
@@ -192,3 +236,7 @@ impl Failure {
         }
     }
 }
+
+const TRY_AGAIN: &str = "trying again may help";
+
+const KEPT: &str = "what had come is kept";

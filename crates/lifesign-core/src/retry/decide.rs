@@ -126,7 +126,8 @@ impl fmt::Display for GiveUp {
 /// use std::time::Duration;
 ///
 /// use lifesign_core::{
-///     Budget, Commit, Decision, Failure, FailureCode, Hints, Limit, Phase, RetryPolicy, Tier, decide,
+///     Budget, Commit, Decision, Failure, FailureCode, Hints, Limit, Phase, RetryPolicy, Tier,
+///     decide,
 /// };
 ///
 /// let failure = Failure::new(FailureCode::RawSilent, Phase::BeforeContent);

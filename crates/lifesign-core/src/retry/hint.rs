@@ -1,8 +1,8 @@
 //! What a provider asks of whoever wants to try again.
 //!
 //! The order of trust is fixed: `x-should-retry`, `retry-after-ms`, `Retry-After`, Gemini's
-//! `RetryInfo`, reset headers of limits with nothing remaining, body fields, prose with a unit. A hint
-//! that cannot be read is skipped, never guessed at.
+//! `RetryInfo`, reset headers of limits with nothing remaining, body fields, prose with a unit. A
+//! hint that cannot be read is skipped, never guessed at.
 
 use std::time::Duration;
 
@@ -159,7 +159,7 @@ fn after(now: Timestamp, wait: Duration) -> Option<Timestamp> {
 /// From here on a bare number is a time in seconds of the epoch (2001), not a wait.
 const EPOCH_SECONDS: i64 = 1_000_000_000;
 
-/// From here on a bare number is a time in milliseconds of the epoch (2001); `OpenRouter` sends such.
+/// From here on a bare number is a time in milliseconds of the epoch (2001); OpenRouter sends such.
 const EPOCH_MILLIS: i64 = 1_000_000_000_000;
 
 /// The year 2100: what lies beyond is no reset but "unlimited".
@@ -262,10 +262,7 @@ mod tests {
         };
 
         assert_eq!(read(429, &resets, body).wait, Some(Duration::from_secs(48)));
-        assert_eq!(
-            read(429, &resets, prose).wait,
-            Some(Duration::from_mins(6))
-        );
+        assert_eq!(read(429, &resets, prose).wait, Some(Duration::from_mins(6)));
         assert_eq!(read(429, &[], prose).wait, Some(Duration::from_secs(5)));
         assert_eq!(
             read(429, &[("retry-after", "9")], body).wait,
