@@ -198,13 +198,17 @@ pub fn unknown_setting<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> 
 
 /// Returns the name that somebody who wrote `name` may have meant.
 fn suggestion<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    fn parts(name: &str) -> (&str, &str) {
+        name.rsplit_once('.').unwrap_or(("", name))
+    }
+    let (table, last) = parts(name);
     names
         .map(|candidate| {
-            let whole = strsim::normalized_damerau_levenshtein(name, candidate);
+            let (its_table, its_last) = parts(candidate);
+            let likeness = strsim::normalized_damerau_levenshtein(last, its_last);
             // Somebody who forgets the table, or takes another, still knows the name.
-            let part = strsim::normalized_damerau_levenshtein(&last(name), &last(candidate));
-            (whole.max(part * 0.95), candidate)
+            let away = if table == its_table { 1.0 } else { 0.95 };
+            (likeness * away, candidate)
         })
         .filter(|(likeness, _)| *likeness >= 0.6)
         .max_by(|(one, _), (other, _)| one.total_cmp(other))
