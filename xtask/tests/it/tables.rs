@@ -1,13 +1,13 @@
 //! Tables against one another and against the code.
 
 use std::collections::{BTreeMap, BTreeSet};
-
 use std::time::Duration;
 
 use lifesign_core::{
     AttemptRecord, BoundName, Bounds, CallShape, Failure, FailureCode, FailureReport, Phase, Tier,
     Usage, Watch, WireDefaults,
 };
+use lifesign_wire::Wire;
 
 use crate::document::{Document, names};
 
@@ -153,6 +153,53 @@ fn the_fields_of_the_json_are_those_of_its_tables() {
         fields("## `usage`"),
         keys(&serde_json::to_string(&usage).unwrap())
     );
+}
+
+#[test]
+fn wires_have_the_paths_and_headers_that_their_table_says() {
+    let written: Vec<[String; 5]> = Document::read("docs/reference/wires.md")
+        .table("name")
+        .iter()
+        .map(|row| [0, 1, 2, 3, 4].map(|cell| names(&row[cell]).join(", ")))
+        .collect();
+
+    let header = |(name, value): (&str, &str)| format!("{name}: {value}");
+    let expected: Vec<[String; 5]> = Wire::ALL
+        .iter()
+        .map(|wire| {
+            let (name, value) = wire.authorize("KEY");
+            [
+                wire.name().to_owned(),
+                wire.path().to_owned(),
+                wire.key_variable().to_owned(),
+                header((name, value.as_str())),
+                wire.headers()
+                    .iter()
+                    .copied()
+                    .map(header)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            ]
+        })
+        .collect();
+    assert_eq!(written, expected);
+}
+
+#[test]
+fn wires_have_the_bounds_that_their_table_says() {
+    for (row, wire) in Document::read("docs/reference/wires.md")
+        .from("## Bounds")
+        .table("wire")
+        .iter()
+        .zip(Wire::ALL)
+    {
+        let defaults = wire.defaults();
+
+        assert_eq!(names(&row[0]), [wire.name()]);
+        assert_eq!(row[1], format!("{} s", defaults.raw_silence.as_secs()));
+        assert_eq!(row[2] == "on", defaults.shows_work, "{row:?}");
+        assert_eq!(row[3].starts_with("on"), defaults.between_events, "{row:?}");
+    }
 }
 
 fn watch() -> Watch {
