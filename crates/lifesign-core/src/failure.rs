@@ -376,6 +376,7 @@ impl Failure {
                     self.code = FailureCode::Exhausted;
                 }
             }
+            GiveUp::NotRetryable if self.code != FailureCode::Exhausted => {}
             GiveUp::NotRetryable | GiveUp::TotalWait { .. } | GiveUp::WallClock => {
                 self.resets_at = self.resets_at.or(hints.resets_at);
             }

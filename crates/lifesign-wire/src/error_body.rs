@@ -1,16 +1,18 @@
 //! Providers' errors, in the body of a refusal or inside a stream, as one type.
 //!
 //! Every provider has a shape of its own and every proxy adds one. What they share is a status or a
-//! numeric code, a word for the kind of error, and a text. The status decides; the words decide where
-//! there is none, and tell quota from rate. The text is for people and decides nothing: wordings
-//! change without notice.
+//! numeric code, a word for the kind of error, and a text. The status decides; the words decide
+//! where there is none, and tell quota from rate. The text is for people and decides nothing:
+//! wordings change without notice.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
-use lifesign_core::{BodyHints, FailureCode, TEXT_CHARS, parse_wait, quote, wait_in_prose};
-use serde_json::{Map, Value};
+use lifesign_core::{BodyHints, FailureCode, TEXT_CHARS, quote, wait_in_prose};
+use serde_json::Value;
 
+use self::shape::Shape;
+
+mod shape;
 mod words;
 
 /// What a provider says went wrong.
@@ -65,8 +67,8 @@ impl ProviderError {
 
     /// Reads the body of a response whose status is no success.
     ///
-    /// The body may be JSON under any label, JSON in SSE frames, plain text, a web page, or nothing.
-    /// Nothing of a web page is repeated.
+    /// The body may be JSON under any label, JSON in SSE frames, plain text, a web page, or
+    /// nothing. Nothing of a web page is repeated.
     pub fn of_body(status: u16, body: &[u8]) -> Self {
         match json_of(body) {
             Some(value) => Self::of_value(Some(status), &value),
@@ -157,206 +159,6 @@ fn code(status: Option<u16>, word: Option<u16>, quota: bool) -> FailureCode {
     }
 }
 
-/// The parts of an error, wherever its provider puts them.
-struct Shape<'j> {
-    /// The object around the error.
-    outer: Option<&'j Map<String, Value>>,
-    /// The error itself; the outer object where there is no inner one.
-    inner: Option<&'j Map<String, Value>>,
-    /// The error, where it is only a text.
-    text: Option<&'j str>,
-}
-
-impl<'j> Shape<'j> {
-    fn of(json: &'j Value) -> Self {
-        // Gemini may wrap the error into an array.
-        let json = json.as_array().and_then(|all| all.first()).unwrap_or(json);
-        let outer = json.as_object();
-        let around = outer
-            .and_then(|outer| outer.get("response")?.as_object())
-            .or(outer);
-        let error = around.and_then(|around| {
-            let listed = || around.get("errors")?.as_array()?.first();
-            around
-                .get("error")
-                .filter(|error| !error.is_null())
-                .or_else(listed)
-        });
-        Self {
-            outer: around,
-            inner: error.and_then(Value::as_object).or(around),
-            text: error.and_then(Value::as_str).or_else(|| json.as_str()),
-        }
-    }
-
-    /// Returns a field of the error, or else of the object around it.
-    fn field(&self, name: &str) -> Option<&'j Value> {
-        let found = |object: Option<&'j Map<String, Value>>| {
-            object?.get(name).filter(|value| !value.is_null())
-        };
-        found(self.inner).or_else(|| found(self.outer))
-    }
-
-    fn kind(&self) -> Option<&'j str> {
-        ["type", "status", "__type"]
-            .into_iter()
-            .filter_map(|name| self.field(name)?.as_str())
-            .find(|kind| !kind.is_empty() && !ENVELOPES.contains(kind))
-    }
-
-    fn provider_code(&self) -> Option<Cow<'j, str>> {
-        match self.field("code")? {
-            Value::String(code) if !code.is_empty() => Some(Cow::Borrowed(code)),
-            Value::Number(code) => Some(Cow::Owned(code.to_string())),
-            _ => None,
-        }
-    }
-
-    /// Returns the code that Anthropic puts into the details.
-    fn detail_code(&self) -> Option<&'j str> {
-        self.field("details")?.get("error_code")?.as_str()
-    }
-
-    /// Returns the HTTP status that a number in the error stands for.
-    fn numeric_status(&self) -> Option<u16> {
-        ["status_code", "raw_status_code", "code", "status"]
-            .into_iter()
-            .filter_map(|name| match self.field(name)? {
-                Value::Number(number) => number.as_u64(),
-                Value::String(text) => text.parse().ok(),
-                _ => None,
-            })
-            .find_map(|number| {
-                u16::try_from(number)
-                    .ok()
-                    .filter(|status| (400..600).contains(status))
-            })
-    }
-
-    /// Returns whether a quota of a day is used up (Gemini).
-    fn is_daily_quota(&self) -> bool {
-        self.details().any(|detail| {
-            let violations = detail.get("violations").and_then(Value::as_array);
-            violations.into_iter().flatten().any(|violation| {
-                let id = violation.get("quotaId").and_then(Value::as_str);
-                id.is_some_and(|id| id.contains("PerDay"))
-            })
-        })
-    }
-
-    fn details(&self) -> impl Iterator<Item = &'j Value> {
-        self.field("details")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-    }
-
-    /// Returns the error's text as the provider wrote it.
-    fn text(&self) -> Option<Cow<'j, str>> {
-        if let Some(text) = self.text {
-            return Some(Cow::Borrowed(text));
-        }
-        let text = ["message", "msg", "detail", "error_description"]
-            .into_iter()
-            .find_map(|name| text_of(self.field(name)?));
-        // OpenRouter's own text says only that the provider failed; the provider's is beside it.
-        match (text, self.raw()) {
-            (Some(text), Some(raw)) => Some(Cow::Owned(format!("{text}: {raw}"))),
-            (text, raw) => text.or(raw),
-        }
-    }
-
-    fn raw(&self) -> Option<Cow<'j, str>> {
-        let raw = self.field("metadata")?.get("raw")?;
-        let text = raw.as_str()?;
-        match serde_json::from_str::<Value>(text) {
-            Ok(json) => {
-                let text = Shape::of(&json).text()?.into_owned();
-                Some(Cow::Owned(text))
-            }
-            Err(_) if is_web_page(text) => None,
-            Err(_) => Some(Cow::Borrowed(text)),
-        }
-    }
-
-    /// Returns the wait that the body asks for: a `RetryInfo`, a field, or prose with a unit.
-    fn wait(&self, text: Option<&str>) -> Option<Wait> {
-        let retry_info = self
-            .details()
-            .filter(|detail| {
-                let name = detail.get("@type").and_then(Value::as_str);
-                name.is_some_and(|name| name.ends_with("google.rpc.RetryInfo"))
-            })
-            .find_map(|detail| parse_wait(detail.get("retryDelay")?.as_str()?));
-        if let Some(length) = retry_info {
-            return Some(Wait {
-                length,
-                is_retry_info: true,
-            });
-        }
-        let length = WAIT_FIELDS
-            .iter()
-            .find_map(|(name, unit)| {
-                let field = self
-                    .field(name)
-                    .or_else(|| self.field("metadata")?.get(*name))?;
-                length_of(field, unit)
-            })
-            .or_else(|| wait_in_prose(text?))?;
-        Some(Wait {
-            length,
-            is_retry_info: false,
-        })
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Wait {
-    length: Duration,
-    is_retry_info: bool,
-}
-
-/// Returns a text, the text in an object, or the texts in a list of complaints.
-fn text_of(value: &Value) -> Option<Cow<'_, str>> {
-    match value {
-        Value::String(text) if !text.is_empty() => Some(Cow::Borrowed(text)),
-        Value::Array(complaints) => {
-            let texts: Vec<_> = complaints
-                .iter()
-                .take(MOST_COMPLAINTS)
-                .filter_map(text_of)
-                .collect();
-            (!texts.is_empty()).then(|| Cow::Owned(texts.join("; ")))
-        }
-        Value::Object(complaint) => {
-            let text = ["message", "msg", "error"]
-                .into_iter()
-                .find_map(|name| complaint.get(name)?.as_str())?;
-            let place = complaint.get("loc").and_then(Value::as_array).map(|place| {
-                let names = place.iter().map(|name| {
-                    name.as_str()
-                        .map_or_else(|| name.to_string(), str::to_owned)
-                });
-                names.collect::<Vec<_>>().join(".")
-            });
-            Some(match place {
-                Some(place) => Cow::Owned(format!("{place}: {text}")),
-                None => Cow::Borrowed(text),
-            })
-        }
-        _ => None,
-    }
-}
-
-/// Returns the length of a wait: a number of `unit`, as a number or as text, or text with a unit.
-fn length_of(field: &Value, unit: &str) -> Option<Duration> {
-    match field {
-        Value::Number(number) => parse_wait(&format!("{number}{unit}")),
-        Value::String(text) => parse_wait(&format!("{text}{unit}")).or_else(|| parse_wait(text)),
-        _ => None,
-    }
-}
-
 /// Returns the JSON of a body: bare, or in the first data line of an SSE stream that holds some.
 fn json_of(body: &[u8]) -> Option<Value> {
     let body = body
@@ -403,21 +205,6 @@ const UNEXPLAINED: &str = "no explanation came with it";
 
 /// The most characters of a provider's word or code.
 const WORD_CHARS: usize = 100;
-
-/// The most complaints of a validator that are repeated.
-const MOST_COMPLAINTS: usize = 4;
-
-/// Types that name the event, not the error.
-const ENVELOPES: [&str; 4] = ["error", "response.error", "response.failed", "failed"];
-
-/// Fields that hold a wait, and the unit of a bare number in them.
-const WAIT_FIELDS: [(&str, &str); 5] = [
-    ("retry_after_ms", "ms"),
-    ("retryAfterMs", "ms"),
-    ("retry_after_seconds", "s"),
-    ("retry_after", "s"),
-    ("retryAfter", "s"),
-];
 
 #[cfg(test)]
 mod tests {
@@ -485,12 +272,13 @@ mod tests {
         let rejected = FailureCode::Rejected;
         for (json, expected) in [
             (
-                json!({"error": {"message": "unsupported parameter", "type": "BadRequestError", "code": 400}}),
+                json!({"error": {"type": "BadRequestError", "code": 400,
+                                 "message": "unsupported parameter"}}),
                 said(rejected, 400, "unsupported parameter"),
             ),
             (
-                json!({"object": "error", "message": "too long", "type": "BadRequestError", "code": 400}),
-                said(rejected, 400, "too long"),
+                json!({"object": "error", "message": "m", "type": "BadRequestError", "code": 400}),
+                said(rejected, 400, "m"),
             ),
             (
                 json!({"error": {"message": "bad call", "type": "invalid_request_error",
@@ -502,15 +290,15 @@ mod tests {
                 said(FailureCode::RateLimited, 429, "slow"),
             ),
             (
-                json!({"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE", "details": []}}),
+                json!({"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}),
                 said(FailureCode::Overloaded, 503, "busy"),
             ),
             (
-                json!({"type": "error", "code": "server_error", "message": "sorry", "sequence_number": 3}),
+                json!({"type": "error", "code": "server_error", "message": "sorry"}),
                 said(FailureCode::ProviderError, 500, "sorry"),
             ),
             (
-                json!({"type": "error", "status": 400, "error": {"type": "x", "code": "y", "message": "m"}}),
+                json!({"type": "error", "status": 400, "error": {"code": "y", "message": "m"}}),
                 said(rejected, 400, "m"),
             ),
             (
@@ -519,7 +307,8 @@ mod tests {
                 said(FailureCode::RateLimited, 429, "m"),
             ),
             (
-                json!({"type": "error", "error": {"type": "tokens", "code": "rate_limit_exceeded", "message": "m"}}),
+                json!({"type": "error", "error": {"type": "tokens", "message": "m",
+                                                  "code": "rate_limit_exceeded"}}),
                 said(FailureCode::RateLimited, 429, "m"),
             ),
             (
@@ -563,13 +352,13 @@ mod tests {
 
     #[test]
     fn codes_tell_quota_from_rate() {
-        let day = json!({"error": {"code": 429, "message": "m", "status": "RESOURCE_EXHAUSTED", "details": [
+        let day = json!({"error": {"code": 429, "message": "m", "details": [
             {"@type": "type.googleapis.com/google.rpc.QuotaFailure",
              "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}]}});
         let spend = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "m",
                            "details": {"error_code": "enforced_spend_limit_reached"}}});
         for json in [
-            json!({"error": {"code": "insufficient_quota", "type": "insufficient_quota", "message": "m"}}),
+            json!({"error": {"code": "insufficient_quota", "message": "m"}}),
             json!({"error": {"code": "billing_hard_limit_reached", "message": "m"}}),
             day,
             spend,
@@ -677,7 +466,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
         #[test]
-        fn no_body_makes_the_reader_panic(status in 0_u16..=999, body in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn no_body_makes_the_reader_panic(
+            status in 0_u16..=999,
+            body in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
             let error = ProviderError::of_body(status, &body);
 
             prop_assert!(!error.message.is_empty());

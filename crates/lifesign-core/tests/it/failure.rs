@@ -240,7 +240,8 @@ fn silence_is_told_with_its_limit_and_the_number_of_attempts() {
 
     assert_eq!(
         silence.message(),
-        "nothing arrived for 3 s before the first content (bounds.raw_silence = 3 s, call); 3 attempts"
+        "nothing arrived for 3 s before the first content (bounds.raw_silence = 3 s, call); \
+         3 attempts"
     );
     assert_eq!(
         silence.sentence(),
@@ -283,11 +284,13 @@ fn the_wall_clock_is_not_told_as_silence() {
 
     assert_eq!(
         wall.message(),
-        "the call's own budget ran out in the middle of the answer (bounds.wall_clock = 2 min, call)"
+        "the call's own budget ran out in the middle of the answer \
+         (bounds.wall_clock = 2 min, call)"
     );
     assert_eq!(
         wall.sentence(),
-        "The 2 min you allowed ran out while the answer was still coming; ask for less or allow more."
+        "The 2 min you allowed ran out while the answer was still coming; \
+         ask for less or allow more."
     );
 }
 

@@ -36,13 +36,17 @@ fn header_value() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+fn header() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
+    (proptest::sample::select(&NAMES[..]), header_value())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn no_header_makes_the_reader_panic(
         status in 100_u16..600,
-        headers in proptest::collection::vec((proptest::sample::select(&NAMES[..]), header_value()), 0..8),
+        headers in proptest::collection::vec(header(), 0..8),
     ) {
         let borrowed = headers.iter().map(|(name, value)| (*name, value.as_slice()));
 
@@ -55,19 +59,24 @@ proptest! {
     #[test]
     fn no_prose_makes_the_reader_panic(
         text in "\\PC*",
-        near in "(try again in|retry in|wait)? ?[0-9.]{0,22} ?(ms|s|m|h|min|\u{b5}s|seconds)?[ a-z,.]{0,8}",
+        near in "(again in|wait)? ?[0-9.]{0,22} ?(ms|s|m|h|\u{b5}s|seconds)?[ a-z,.]{0,8}",
     ) {
-        let _either = (wait_in_prose(&text), wait_in_prose(&near), parse_wait(&text), parse_wait(&near));
+        let _read = (wait_in_prose(&text), parse_wait(&text));
+        let _read = (wait_in_prose(&near), parse_wait(&near));
     }
 
     #[test]
-    fn more_seconds_are_never_a_shorter_wait(a in 0_u64..100_000_000, b in 0_u64..100_000_000, thousandths in 0_u32..1_000) {
+    fn more_seconds_are_never_a_shorter_wait(
+        a in 0_u64..100_000_000,
+        b in 0_u64..100_000_000,
+        thousandths in 0_u32..1_000,
+    ) {
         let (less, more) = (a.min(b), a.max(b));
-        for (name, unit) in [("retry-after", ""), ("retry-after-ms", "")] {
-            let of = |seconds: u64| wait(name, &format!("{seconds}.{thousandths:03}{unit}"));
-            prop_assert!(of(less) <= of(more));
+        let text = |seconds: u64| format!("{seconds}.{thousandths:03}");
+        for name in ["retry-after", "retry-after-ms"] {
+            prop_assert!(wait(name, &text(less)) <= wait(name, &text(more)));
         }
-        let of = |seconds: u64| wait_in_prose(&format!("try again in {seconds}.{thousandths:03}s."));
+        let of = |seconds: u64| wait_in_prose(&format!("try again in {}s.", text(seconds)));
         prop_assert!(of(less) <= of(more));
         prop_assert_eq!(of(more), Some(Duration::new(more, thousandths * 1_000_000)));
     }

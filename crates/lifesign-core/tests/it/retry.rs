@@ -356,7 +356,9 @@ proptest! {
         let mut call = Call::new().attempts(attempts);
         call.random = random;
         call.hints.wait = wait.map(Duration::from_millis);
-        call.budget.wall_clock = wall.map_or(Limit::Off, |wall| Limit::After(Duration::from_millis(wall)));
+        if let Some(wall) = wall {
+            call.budget.wall_clock = Limit::After(Duration::from_millis(wall));
+        }
 
         let (waits, _) = call.run(&codes);
 
