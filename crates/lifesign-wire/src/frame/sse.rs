@@ -55,19 +55,10 @@ pub struct SseEvent<'a> {
 /// ```
 #[derive(Debug)]
 pub struct SseFramer {
-    limits: FrameLimits,
-    /// How many bytes of a byte order mark were seen; none once the stream is past its place.
-    mark: Option<usize>,
-    /// Whether the last read ended in a CR, so that an LF at the start of the next belongs to it.
-    after_cr: bool,
-    /// Whether a comment came after the last blank line: the next blank line closes it.
-    after_comment: bool,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not come. Apart from the rest, so that fields can
+    /// borrow from it as they do from a read.
     line: Vec<u8>,
-    /// The fields of an open event that came in earlier reads.
-    held: Held,
-    /// Bytes since the last frame ended. Between lines it is 0 if and only if no event is open.
-    pending: usize,
+    state: State,
     broken: Option<TooLarge>,
 }
 
@@ -75,13 +66,15 @@ impl SseFramer {
     /// Returns a framer at the start of a stream.
     pub fn new(limits: FrameLimits) -> Self {
         Self {
-            limits,
-            mark: Some(0),
-            after_cr: false,
-            after_comment: false,
             line: Vec::new(),
-            held: Held::default(),
-            pending: 0,
+            state: State {
+                limits,
+                mark: Some(0),
+                after_cr: false,
+                after_comment: false,
+                held: Held::default(),
+                pending: 0,
+            },
             broken: None,
         }
     }
@@ -100,12 +93,10 @@ impl SseFramer {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
-        // The line that straddles reads is taken out of `self`, so that fields can borrow from it
-        // as from the chunk.
-        let mut carried = std::mem::take(&mut self.line);
-        let pushed = self.lines(chunk, &mut carried, &mut each);
-        self.line = carried;
-        self.broken = pushed.err();
+        let pushed = self.state.take(chunk, &mut self.line, &mut each);
+        if let Err(broken) = pushed {
+            self.broken = Some(broken);
+        }
         pushed
     }
 
@@ -118,30 +109,35 @@ impl SseFramer {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
-        if let Some(seen) = self.mark.take() {
-            self.line.extend_from_slice(&MARK[..seen]);
-        }
-        let line = std::mem::take(&mut self.line);
-        let mut fields = Fields::default();
-        if !line.is_empty() {
-            self.take_line(&line, line.len(), 0, &mut fields, &mut each)?;
-        }
-        if let Some(event) = self.held.event(fields, false) {
-            each(SseFrame::Event(event));
-        }
-        self.held.clear();
-        self.pending = 0;
-        Ok(())
+        self.state.finish(&mut self.line, &mut each)
     }
 
     /// Returns how many of the bytes taken so far belong to a frame that is not whole.
     ///
     /// Everything before them may be passed on as it came.
     pub fn pending(&self) -> usize {
-        self.pending
+        self.state.pending
     }
+}
 
-    fn lines(
+/// All of a framer but the line that straddles two reads.
+#[derive(Debug)]
+struct State {
+    limits: FrameLimits,
+    /// How many bytes of a byte order mark were seen; none once the stream is past its place.
+    mark: Option<usize>,
+    /// Whether the last read ended in a CR, so that an LF at the start of the next belongs to it.
+    after_cr: bool,
+    /// Whether a comment came after the last blank line: the next blank line closes it.
+    after_comment: bool,
+    /// The fields of an open event that came in earlier reads.
+    held: Held,
+    /// Bytes since the last frame ended. Between lines it is 0 if and only if no event is open.
+    pending: usize,
+}
+
+impl State {
+    fn take(
         &mut self,
         chunk: &[u8],
         carried: &mut Vec<u8>,
@@ -151,26 +147,24 @@ impl SseFramer {
         if let Some(seen) = self.mark {
             rest = self.skip_mark(rest, seen, carried);
         }
-        // JSON holds no CR: one search for the rare byte lets all others look for a single one.
-        let any_cr = memchr(b'\r', rest).is_some();
         let mut fields = Fields::default();
 
         if !carried.is_empty() {
-            let Some(end) = line_end(rest, any_cr) else {
+            let Some(end) = line_end(rest) else {
                 carried.extend_from_slice(rest);
                 self.pending += rest.len();
                 return self.check(carried.len());
             };
+            let is_first = self.pending == carried.len();
             carried.extend_from_slice(&rest[..end]);
-            let width = self.end_width(rest, end);
-            rest = &rest[end + width..];
-            self.take_line(carried, end, width, &mut fields, each)?;
+            self.pending += end;
+            rest = self.take_line(carried, &rest[end..], is_first, &mut fields, each)?;
         }
-        while let Some(end) = line_end(rest, any_cr) {
-            let line = &rest[..end];
-            let width = self.end_width(rest, end);
-            rest = &rest[end + width..];
-            self.take_line(line, end, width, &mut fields, each)?;
+        while let Some(end) = line_end(rest) {
+            let is_first = self.pending == 0;
+            let (line, from_end) = rest.split_at(end);
+            self.pending += end;
+            rest = self.take_line(line, from_end, is_first, &mut fields, each)?;
         }
 
         self.held.hold(fields);
@@ -181,17 +175,54 @@ impl SseFramer {
         self.check(rest.len())
     }
 
-    /// Takes a whole line, of which the last `new` bytes were not yet counted, and its end.
-    fn take_line<'a>(
+    fn finish(
         &mut self,
-        line: &'a [u8],
-        new: usize,
-        width: usize,
-        fields: &mut Fields<'a>,
+        carried: &mut Vec<u8>,
         each: &mut impl FnMut(SseFrame<'_>),
     ) -> Result<(), TooLarge> {
-        self.pending += new;
+        if let Some(seen) = self.mark.take() {
+            carried.extend_from_slice(&MARK[..seen]);
+        }
+        let mut fields = Fields::default();
+        if !carried.is_empty() {
+            self.take_line(carried, &[], false, &mut fields, each)?;
+        }
+        if let Some(event) = self.held.event(fields, false) {
+            each(SseFrame::Event(event));
+        }
+        carried.clear();
+        self.held.clear();
+        self.pending = 0;
+        Ok(())
+    }
+
+    /// Takes a whole line, the first of its frame or not. Returns what comes behind its end, with
+    /// which `from_end` begins, or behind the whole event if it is of the commonest form.
+    #[expect(
+        clippy::inline_always,
+        reason = "a sixth of the throughput at reads of 1,400 bytes"
+    )]
+    #[inline(always)]
+    fn take_line<'a, 'b: 'a>(
+        &mut self,
+        line: &'a [u8],
+        from_end: &'b [u8],
+        is_first: bool,
+        fields: &mut Fields<'a>,
+        each: &mut impl FnMut(SseFrame<'_>),
+    ) -> Result<&'b [u8], TooLarge> {
+        if is_first
+            && let Some((event, after)) = plain_event(line, from_end)
+            && line.len() + from_end.len() - after.len() <= self.limits.line.min(self.limits.frame)
+        {
+            self.pending = 0;
+            self.after_comment = false;
+            each(SseFrame::Event(event));
+            return Ok(after);
+        }
         self.check(line.len())?;
+        let width = self.end_width(from_end);
+        let after = &from_end[width..];
         if let Some(value) = line.strip_prefix(b"data:") {
             self.pending += width;
             self.take_data(strip_space(value), fields);
@@ -203,11 +234,14 @@ impl SseFramer {
             self.pending = if in_event { self.pending + width } else { 0 };
             self.after_comment = true;
             each(SseFrame::Comment(strip_space(text)));
+        } else if let Some(name) = line.strip_prefix(b"event:") {
+            self.pending += width;
+            fields.name = Some(strip_space(name));
         } else {
             self.pending += width;
             self.take_field(line, fields);
         }
-        Ok(())
+        Ok(after)
     }
 
     fn take_field<'a>(&mut self, line: &'a [u8], fields: &mut Fields<'a>) {
@@ -268,18 +302,17 @@ impl SseFramer {
         })
     }
 
-    /// Returns the width of the line end at `end`, as far as this read holds it.
-    fn end_width(&mut self, rest: &[u8], end: usize) -> usize {
-        if rest[end] == b'\n' {
-            return 1;
-        }
-        match rest.get(end + 1) {
-            Some(b'\n') => 2,
-            Some(_) => 1,
-            None => {
+    /// Returns the width of the line end that `from_end` begins with, as far as this read holds it.
+    fn end_width(&mut self, from_end: &[u8]) -> usize {
+        match from_end {
+            [b'\r', b'\n', ..] => 2,
+            [b'\r'] => {
                 self.after_cr = true;
                 1
             }
+            // At the end of the stream there is none.
+            [] => 0,
+            _ => 1,
         }
     }
 
@@ -325,6 +358,12 @@ struct Fields<'a> {
     error: Option<&'a [u8]>,
 }
 
+impl Fields<'_> {
+    fn is_empty(&self) -> bool {
+        self.name.is_none() && self.data.is_none() && self.error.is_none()
+    }
+}
+
 /// The fields of an open event that had to be copied. The buffers are kept from event to event.
 #[derive(Debug, Default)]
 struct Held {
@@ -337,6 +376,9 @@ struct Held {
 impl Held {
     /// Copies `fields`, whose bytes are about to go.
     fn hold(&mut self, fields: Fields<'_>) {
+        if fields.is_empty() {
+            return;
+        }
         if let Some(name) = fields.name {
             self.any = true;
             self.name.set(name);
@@ -410,16 +452,34 @@ impl Slot {
     }
 }
 
-/// Returns where the next line of `rest` ends.
-fn line_end(rest: &[u8], any_cr: bool) -> Option<usize> {
-    if rest.first() == Some(&b'\n') {
-        // The blank line after every event.
-        Some(0)
-    } else if any_cr {
-        memchr2(b'\n', b'\r', rest)
+/// Returns the event whose first line is `line`, and what comes behind it, if it is whole and of
+/// the commonest form: at most an `event` line, one `data` line and a blank line, all of them ending
+/// in LF. `from_end` begins with the end of the line.
+#[inline]
+fn plain_event<'a, 'b: 'a>(line: &'a [u8], from_end: &'b [u8]) -> Option<(SseEvent<'a>, &'b [u8])> {
+    let (name, data, from_end) = if let Some(name) = line.strip_prefix(b"event:") {
+        let second = from_end.strip_prefix(b"\n")?;
+        let (data, from_end) = second.split_at(memchr2(b'\n', b'\r', second)?);
+        (Some(strip_space(name)), data, from_end)
     } else {
-        memchr(b'\n', rest)
+        (None, line, from_end)
+    };
+    let event = SseEvent {
+        name: name.filter(|name| !name.is_empty()),
+        data: strip_space(data.strip_prefix(b"data:")?),
+        error: None,
+        terminated: true,
+    };
+    Some((event, from_end.strip_prefix(b"\n\n")?))
+}
+
+/// Returns where the next line of `rest` ends.
+fn line_end(rest: &[u8]) -> Option<usize> {
+    // The blank line after every event needs no search.
+    if rest.first() == Some(&b'\n') {
+        return Some(0);
     }
+    memchr2(b'\n', b'\r', rest)
 }
 
 fn strip_space(value: &[u8]) -> &[u8] {

@@ -1,0 +1,4 @@
+//! Recordings.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| lifesign_wire::fuzz::recording(input));

@@ -1,0 +1,4 @@
+//! What a body is, however it is cut.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| lifesign_wire::fuzz::sniff(input));
