@@ -51,7 +51,7 @@ impl Dialect for Anthropic {
 
     fn defaults(&self) -> WireDefaults {
         WireDefaults {
-            raw_silence: Duration::from_secs(180),
+            raw_silence: Duration::from_mins(3),
             shows_work: true,
             ..defaults(self.name())
         }
@@ -353,13 +353,9 @@ impl Decoder {
             }),
             _ => None,
         };
-        match meaning {
-            Some(meaning) => meaning.with_block(Some(Block::Fills)),
-            None => {
-                let kind = Kind::new(b"content_block_delta").and(kind.as_bytes());
-                Meaning::contentless(kind, None)
-            }
-        }
+        let empty =
+            || Meaning::contentless(Kind::new(b"content_block_delta").and(kind.as_bytes()), None);
+        meaning.map_or_else(empty, |meaning| meaning.with_block(Some(Block::Fills)))
     }
 
     fn close(&mut self, index: u64, sink: EventSink<'_>) -> Meaning {

@@ -81,6 +81,7 @@ struct Decoder {
 
 /// The reasoning fields, each as it came: some servers refuse a next request without them.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the wire")]
 struct Reasoning {
     /// Whether any of it, empty or not, was handed on.
     is_told: bool,

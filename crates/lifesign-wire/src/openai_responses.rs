@@ -109,7 +109,7 @@ impl Decode for Decoder {
         }
         self.start(&response, sink);
         self.take_snapshot(&response, sink);
-        self.end(response.status.as_str(), &response, body, sink);
+        end(response.status.as_str(), &response, body, sink);
         Ok(())
     }
 
@@ -146,7 +146,7 @@ impl Decoder {
             .0
             .or(frame.summary_index.0)
             .unwrap_or_default();
-        let is_delta = kind.ends_with(".delta");
+        let is_delta = kind.strip_suffix(".delta").is_some();
         let text = if is_delta {
             &frame.delta
         } else {
@@ -205,7 +205,7 @@ impl Decoder {
                 self.start(response, sink);
                 self.take_snapshot(response, sink);
                 let status = kind.strip_prefix("response.").unwrap_or(kind);
-                self.end(status, response, data, sink);
+                end(status, response, data, sink);
                 Meaning::OUTPUT
             }
             "response.output_item.added" => match frame.item {
@@ -226,14 +226,14 @@ impl Decoder {
                 }
                 _ => contentless,
             },
-            _ if kind.ends_with(".partial_image") => media(frame.partial_image, sink)
+            _ if kind.strip_suffix(".partial_image").is_some() => media(frame.partial_image, sink)
                 .unwrap_or(contentless)
                 .with_block(Some(Block::Fills)),
-            _ if kind.starts_with("response.audio") && kind.ends_with(".delta") => {
+            _ if kind.starts_with("response.audio") && kind.strip_suffix(".delta").is_some() => {
                 media(frame.raw_delta(data), sink).unwrap_or(contentless)
             }
             // What a tool of the provider's writes or prints as it runs.
-            _ if kind.ends_with(".delta") && frame.delta.filled().is_some() => {
+            _ if kind.strip_suffix(".delta").is_some() && frame.delta.filled().is_some() => {
                 Meaning::OUTPUT.with_block(Some(Block::Fills))
             }
             _ => contentless,
@@ -336,43 +336,43 @@ impl Decoder {
             }
         }
     }
+}
 
-    fn end(&mut self, status: &str, response: &Response<'_>, data: &[u8], sink: EventSink<'_>) {
-        if let Some(usage) = response.usage() {
-            sink(Event::Usage(usage));
+/// Tells how the response ended: `status` is the word for it, `data` the event or body.
+fn end(status: &str, response: &Response<'_>, data: &[u8], sink: EventSink<'_>) {
+    if let Some(usage) = response.usage() {
+        sink(Event::Usage(usage));
+    }
+    match status {
+        "failed" => {
+            let error = response.error.filter(|raw| is_truthy(Some(raw)));
+            let error = match error {
+                Some(_) => ProviderError::of_frame(data),
+                None => ProviderError::new(FailureCode::ProviderError, "the response failed"),
+            };
+            sink(Event::Error(&error));
         }
-        match status {
-            "failed" => {
-                let error = response.error.filter(|raw| is_truthy(Some(raw)));
-                let error = match error {
-                    Some(_) => ProviderError::of_frame(data),
-                    None => ProviderError::new(FailureCode::ProviderError, "the response failed"),
-                };
-                sink(Event::Error(&error));
+        "incomplete" => {
+            let details = response.incomplete_details.0.as_ref();
+            match details.and_then(|details| details.reason.filled()) {
+                Some(reason) => sink(Event::Finish(&format!("incomplete:{reason}"))),
+                None => sink(Event::Finish("incomplete")),
             }
-            "incomplete" => {
-                let details = response.incomplete_details.0.as_ref();
-                match details.and_then(|details| details.reason.filled()) {
-                    Some(reason) => sink(Event::Finish(&format!("incomplete:{reason}"))),
-                    None => sink(Event::Finish("incomplete")),
-                }
-                sink(Event::Terminal);
-            }
-            "cancelled" => {
-                let message = "the response was cancelled at the provider";
-                sink(Event::Error(&ProviderError::new(
-                    FailureCode::ProviderError,
-                    message,
-                )));
-            }
-            _ => {
-                sink(Event::Finish("completed"));
-                sink(Event::Terminal);
-            }
+            sink(Event::Terminal);
+        }
+        "cancelled" => {
+            let message = "the response was cancelled at the provider";
+            sink(Event::Error(&ProviderError::new(
+                FailureCode::ProviderError,
+                message,
+            )));
+        }
+        _ => {
+            sink(Event::Finish("completed"));
+            sink(Event::Terminal);
         }
     }
 }
-
 fn fail(data: &[u8], sink: EventSink<'_>) -> Meaning {
     sink(Event::Error(&ProviderError::of_frame(data)));
     Meaning::contentless(Kind::new(b"error"), None)

@@ -173,12 +173,19 @@ struct Decoding {
     /// Whether any frame was an event that could be read.
     has_event: bool,
     has_finish: bool,
-    is_terminal: bool,
-    /// A whole body that stops in the middle.
-    is_cut_short: bool,
+    end: End,
     failure: Option<ProviderError>,
     /// The beginning of the first data that could not be read.
     unreadable: Option<String>,
+}
+
+/// Whether the answer said that it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// A whole body stopped in the middle.
+    CutShort,
+    Open,
+    Terminal,
 }
 
 impl Reader {
@@ -195,8 +202,7 @@ impl Reader {
                 assembly: Assembly::default(),
                 has_event: false,
                 has_finish: false,
-                is_terminal: false,
-                is_cut_short: false,
+                end: End::Open,
                 failure: None,
                 unreadable: None,
             },
@@ -240,7 +246,7 @@ impl Reader {
     pub fn state(&self) -> State {
         if self.decoding.failure.is_some() {
             State::Failed
-        } else if self.decoding.is_terminal {
+        } else if self.decoding.end == End::Terminal {
             State::Ended
         } else if self.decoding.decoder.is_finished() {
             State::Finished
@@ -270,13 +276,18 @@ impl Reader {
     ///
     /// Fails if the answer is not whole.
     pub fn outcome_at_eof(&self) -> Result<(), Incomplete> {
-        let decoding = &self.decoding;
-        if decoding.is_terminal || decoding.has_finish && !decoding.is_cut_short {
-            Ok(())
-        } else if decoding.assembly.has_content || decoding.is_cut_short {
-            Err(Incomplete::Truncated)
-        } else {
-            Err(Incomplete::Empty)
+        let Decoding {
+            end,
+            has_finish,
+            assembly,
+            ..
+        } = &self.decoding;
+        match end {
+            End::Terminal => Ok(()),
+            End::CutShort => Err(Incomplete::Truncated),
+            End::Open if *has_finish => Ok(()),
+            End::Open if assembly.has_content => Err(Incomplete::Truncated),
+            End::Open => Err(Incomplete::Empty),
         }
     }
 
@@ -406,7 +417,7 @@ impl Reader {
                 self.check_answer()?;
             }
             BodyState::Json { .. } => {
-                self.decoding.is_cut_short = true;
+                self.decoding.end = End::CutShort;
                 return Ok(());
             }
             BodyState::Sniffing(_) | BodyState::Over => {}
@@ -457,7 +468,7 @@ impl Reader {
 
 impl Decoding {
     fn is_over(&self) -> bool {
-        self.is_terminal || self.failure.is_some()
+        self.end == End::Terminal || self.failure.is_some()
     }
 
     fn frame(&mut self, frame: SseFrame<'_>, sink: &mut impl Sink) {
@@ -513,7 +524,7 @@ impl Decoding {
             decoder,
             assembly,
             has_finish,
-            is_terminal,
+            end,
             failure,
             ..
         } = self;
@@ -521,7 +532,7 @@ impl Decoding {
             assembly.add(&event);
             match event {
                 Event::Finish(_) => *has_finish = true,
-                Event::Terminal => *is_terminal = true,
+                Event::Terminal => *end = End::Terminal,
                 Event::Error(error) => {
                     failure.get_or_insert_with(|| error.clone());
                 }
@@ -530,7 +541,7 @@ impl Decoding {
             sink.event(&event);
         });
         let is_nothing = !self.has_finish && !self.assembly.has_content;
-        if self.is_terminal && is_nothing && self.failure.is_none() {
+        if self.end == End::Terminal && is_nothing && self.failure.is_none() {
             self.fail(
                 ProviderError::new(
                     FailureCode::Empty,

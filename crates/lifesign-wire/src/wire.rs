@@ -275,7 +275,7 @@ impl Meaning {
 pub(crate) const fn defaults(name: &'static str) -> WireDefaults {
     WireDefaults {
         name,
-        raw_silence: Duration::from_secs(240),
+        raw_silence: Duration::from_mins(4),
         shows_work: false,
         between_events: true,
     }

@@ -60,6 +60,7 @@ pub(super) struct Message<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the wire")]
 pub(super) struct Tokens {
     input_tokens: Count,
     output_tokens: Count,

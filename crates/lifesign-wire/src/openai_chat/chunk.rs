@@ -215,6 +215,7 @@ pub(super) struct Prefill {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the wire")]
 pub(super) struct Tokens {
     prompt_tokens: Count,
     completion_tokens: Count,

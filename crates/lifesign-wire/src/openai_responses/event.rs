@@ -76,6 +76,7 @@ pub(super) struct Details<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the wire")]
 struct Tokens {
     input_tokens: Count,
     output_tokens: Count,

@@ -21,10 +21,10 @@ use crate::lenient::{Count, Object, Text};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawRequest {
-    body: Bytes,
     model: Option<String>,
     is_stream: bool,
     max_tokens: Option<u64>,
+    body: Bytes,
 }
 
 /// A body that is no request.

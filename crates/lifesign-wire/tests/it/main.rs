@@ -1,10 +1,16 @@
 //! Behaviour of the wires from outside.
 
 #[cfg(test)]
+mod anthropic;
+#[cfg(test)]
+mod chat;
+#[cfg(test)]
 mod corpus;
 #[cfg(test)]
 mod error_body;
 #[cfg(test)]
 mod framing;
+#[cfg(test)]
+mod responses;
 #[cfg(test)]
 mod wires;
