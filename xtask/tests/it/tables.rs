@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use lifesign::{Answered, CallReport};
 use lifesign_core::{
     AttemptRecord, BoundName, Bounds, CallShape, Failure, FailureCode, FailureReport, Phase, Tier,
     Usage, Watch, WireDefaults,
 };
-use lifesign_wire::Wire;
+use lifesign_wire::{Answer, ToolCall, Wire};
 
 use crate::document::{Document, names};
 
@@ -141,6 +142,28 @@ fn the_fields_of_the_json_are_those_of_its_tables() {
     assert_eq!(
         fields("## `attempts[]`"),
         keys(&serde_json::to_string(&record).unwrap())
+    );
+
+    let call = ToolCall {
+        kind: Some("custom_tool_call".to_owned()),
+        ..ToolCall::default()
+    };
+    assert_eq!(
+        fields("## `tool_calls[]`"),
+        keys(&serde_json::to_string(&call).unwrap())
+    );
+
+    let mut answer = Answer::default();
+    answer.reasoning = Some(String::new());
+    let answered = Answered {
+        answer,
+        id: String::new(),
+        attempts: Vec::new(),
+        elapsed: Duration::ZERO,
+    };
+    assert_eq!(
+        fields("## The call"),
+        keys(&serde_json::to_string(&CallReport::from(&answered)).unwrap())
     );
 
     let usage = Usage {
