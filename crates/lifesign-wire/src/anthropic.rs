@@ -14,8 +14,10 @@ use crate::ProviderError;
 use crate::answer::Answer;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
+use crate::lenient::from_json;
 use crate::repetition::Kind;
 use crate::request::Request;
+use crate::scan::Scanned;
 use crate::tool_calls::EmptyArguments;
 use crate::wire::{
     Decode, Dialect, EncodeError, EventSink, Meaning, NotThisWire, Oddities, Told, defaults,
@@ -24,6 +26,7 @@ use crate::wire::{
 mod block;
 mod event;
 mod request;
+mod scan;
 
 /// The dialect.
 pub(crate) struct Anthropic;
@@ -65,6 +68,10 @@ impl Dialect for Anthropic {
         Box::new(Decoder::default())
     }
 
+    fn scan(&self, data: &[u8]) -> Option<Scanned> {
+        scan::scan(data)
+    }
+
     fn empty_arguments(&self) -> EmptyArguments {
         EmptyArguments::Object
     }
@@ -96,7 +103,7 @@ impl Decode for Decoder {
             }
             return Meaning::contentless(Kind::new(b"[DONE]"), None);
         }
-        let Ok(frame) = serde_json::from_slice::<Frame<'_>>(data) else {
+        let Some(frame) = from_json::<Frame<'_>>(data) else {
             if event.name == Some(b"error") {
                 return fail(data, sink);
             }
@@ -109,14 +116,14 @@ impl Decode for Decoder {
     }
 
     fn whole(&mut self, body: &[u8], sink: EventSink<'_>) -> Result<(), NotThisWire> {
-        let frame: Frame<'_> = serde_json::from_slice(body).map_err(|_| NotThisWire)?;
+        let frame: Frame<'_> = from_json(body).ok_or(NotThisWire)?;
         match frame.kind.as_str() {
             "error" => {
                 fail(body, sink);
                 Ok(())
             }
             "message" => {
-                let message: Message<'_> = serde_json::from_slice(body).map_err(|_| NotThisWire)?;
+                let message: Message<'_> = from_json(body).ok_or(NotThisWire)?;
                 self.whole_message(&message, sink);
                 Ok(())
             }
@@ -208,7 +215,7 @@ impl Decoder {
     }
 
     fn message_delta(&mut self, frame: &Frame<'_>, sink: EventSink<'_>) -> Meaning {
-        self.count(frame.usage.0.as_ref(), sink);
+        self.count(frame.usage.0.as_deref(), sink);
         let reason = frame
             .delta
             .0

@@ -10,6 +10,7 @@ pub use self::repetition::{Kind, Repetition};
 pub use self::request::{
     Content, Message, RawRequest, RawRequestError, Request, Role, Tool, ToolChoice,
 };
+pub use self::scan::Classifier;
 pub use self::sniff::{Body, Sniffed, Sniffer};
 pub use self::tool_calls::ToolCall;
 pub use self::wire::{EncodeError, Oddities, UnknownWire, Wire};
@@ -22,6 +23,7 @@ mod frame;
 #[cfg(any(test, feature = "__fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod judge;
 mod lenient;
 mod openai_chat;
 mod openai_responses;
@@ -29,6 +31,7 @@ pub mod recording;
 mod reader;
 mod repetition;
 mod request;
+mod scan;
 mod sniff;
 mod tool_calls;
 mod wire;

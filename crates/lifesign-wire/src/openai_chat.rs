@@ -13,9 +13,10 @@ use crate::ProviderError;
 use crate::answer::Answer;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
-use crate::lenient::{Object, Text, is_truthy};
+use crate::lenient::{Object, Text, is_truthy, from_json};
 use crate::repetition::Kind;
 use crate::request::Request;
+use crate::scan::Scanned;
 use crate::tool_calls::{EmptyArguments, Identities, Identity};
 use crate::wire::{
     Decode, Dialect, EncodeError, EventSink, Meaning, NotThisWire, Oddities, Told, defaults,
@@ -24,6 +25,7 @@ use crate::wire::{
 mod chunk;
 mod details;
 mod request;
+mod scan;
 
 /// The dialect.
 pub(crate) struct OpenAiChat;
@@ -59,6 +61,10 @@ impl Dialect for OpenAiChat {
 
     fn decoder(&self) -> Box<dyn Decode> {
         Box::new(Decoder::default())
+    }
+
+    fn scan(&self, data: &[u8]) -> Option<Scanned> {
+        scan::scan(data)
     }
 
     fn empty_arguments(&self) -> EmptyArguments {
@@ -125,7 +131,7 @@ impl Decode for Decoder {
             sink(Event::Error(&ProviderError::of_frame(data)));
             return Meaning::contentless(Kind::new(b"error"), None);
         }
-        let Ok(chunk) = serde_json::from_slice::<Chunk<'_>>(data) else {
+        let Some(chunk) = from_json::<Chunk<'_>>(data) else {
             self.oddities.unreadable_events += 1;
             return Meaning::UNREADABLE;
         };
@@ -133,7 +139,7 @@ impl Decode for Decoder {
     }
 
     fn whole(&mut self, body: &[u8], sink: EventSink<'_>) -> Result<(), NotThisWire> {
-        let chunk: Chunk<'_> = serde_json::from_slice(body).map_err(|_| NotThisWire)?;
+        let chunk: Chunk<'_> = from_json(body).ok_or(NotThisWire)?;
         let is_error = is_error(&chunk);
         if chunk.choices.0.is_none() && !is_error && !is_truthy(chunk.detail) {
             return Err(NotThisWire);
@@ -558,7 +564,9 @@ fn contentless(chunk: &Chunk<'_>) -> Told {
         Kind::new(b"filter")
     } else if is_error(chunk) {
         Kind::new(b"error")
-    } else if chunk.choices.0.is_some() && work.is_none() {
+    } else if chunk.choices.0.is_some() && work.is_none()
+        || matches!(chunk.kind.as_str(), "heartbeat" | "keepalive" | "ping")
+    {
         return Told::Heartbeat;
     } else {
         Kind::new(b"unknown").and(chunk.object.as_str().as_bytes())

@@ -13,9 +13,10 @@ use crate::ProviderError;
 use crate::answer::Answer;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
-use crate::lenient::{Text, is_truthy};
+use crate::lenient::{Text, is_truthy, from_json};
 use crate::repetition::Kind;
 use crate::request::Request;
+use crate::scan::Scanned;
 use crate::tool_calls::EmptyArguments;
 use crate::wire::{
     Decode, Dialect, EncodeError, EventSink, Meaning, NotThisWire, Oddities, defaults,
@@ -24,6 +25,7 @@ use crate::wire::{
 mod event;
 mod item;
 mod request;
+mod scan;
 
 /// The dialect.
 pub(crate) struct OpenAiResponses;
@@ -64,6 +66,10 @@ impl Dialect for OpenAiResponses {
         Box::new(Decoder::default())
     }
 
+    fn scan(&self, data: &[u8]) -> Option<Scanned> {
+        scan::scan(data)
+    }
+
     fn empty_arguments(&self) -> EmptyArguments {
         EmptyArguments::Kept
     }
@@ -89,7 +95,7 @@ impl Decode for Decoder {
         if data.starts_with(b"[DONE]") {
             return Meaning::contentless(Kind::new(b"[DONE]"), None);
         }
-        let Ok(frame) = serde_json::from_slice::<Frame<'_>>(data) else {
+        let Some(frame) = from_json::<Frame<'_>>(data) else {
             if event.name == Some(b"error") {
                 return fail(data, sink);
             }
@@ -103,7 +109,7 @@ impl Decode for Decoder {
     }
 
     fn whole(&mut self, body: &[u8], sink: EventSink<'_>) -> Result<(), NotThisWire> {
-        let response: Response<'_> = serde_json::from_slice(body).map_err(|_| NotThisWire)?;
+        let response: Response<'_> = from_json(body).ok_or(NotThisWire)?;
         if response.object.as_str() != "response" && response.output.0.is_none() {
             return Err(NotThisWire);
         }
@@ -201,7 +207,7 @@ impl Decoder {
             }
             "response.completed" | "response.failed" | "response.incomplete" => {
                 let empty = Response::default();
-                let response = frame.response.0.as_ref().unwrap_or(&empty);
+                let response = frame.response.0.as_deref().unwrap_or(&empty);
                 self.start(response, sink);
                 self.take_snapshot(response, sink);
                 let status = kind.strip_prefix("response.").unwrap_or(kind);
@@ -419,9 +425,7 @@ impl<'a> Frame<'a> {
     /// Returns the raw value of the delta.
     fn raw_delta(&self, data: &'a [u8]) -> Option<&'a RawValue> {
         self.delta.filled()?;
-        serde_json::from_slice::<event::RawDelta<'a>>(data)
-            .ok()?
-            .delta
+        from_json::<event::RawDelta<'a>>(data)?.delta
     }
 }
 

@@ -5,7 +5,6 @@
 //! the same bytes gives the same events.
 
 use std::fmt;
-use std::time::Duration;
 
 use lifesign_core::{FailureCode, HeartbeatOrigin, Progress, Sign};
 use serde::Deserialize;
@@ -15,11 +14,11 @@ use self::extent::JsonExtent;
 use crate::ProviderError;
 use crate::answer::{Answer, Assembly};
 use crate::event::Event;
-use crate::frame::{FrameLimits, Part, SseFrame, SseFramer, TooLarge};
-use crate::lenient::{Count, Text, is_truthy};
-use crate::repetition::{Kind, Repetition};
+use crate::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
+use crate::judge::{self, Judge};
+use crate::lenient::{Text, is_truthy};
 use crate::sniff::{Body, Sniffer};
-use crate::wire::{Decode, Meaning, Oddities, Told, Wire};
+use crate::wire::{Decode, Oddities, Told, Wire};
 
 mod extent;
 
@@ -168,7 +167,7 @@ enum BodyState {
 #[derive(Debug)]
 struct Decoding {
     decoder: Box<dyn Decode>,
-    repetition: Repetition,
+    judge: Judge,
     assembly: Assembly,
     /// Whether any frame was an event that could be read.
     has_event: bool,
@@ -198,7 +197,7 @@ impl Reader {
             body: BodyState::Sniffing(Sniffer::new()),
             decoding: Decoding {
                 decoder: wire.decoder(),
-                repetition: Repetition::default(),
+                judge: Judge::default(),
                 assembly: Assembly::default(),
                 has_event: false,
                 has_finish: false,
@@ -477,8 +476,12 @@ impl Decoding {
         }
         match frame {
             SseFrame::Blank => sink.sign(Sign::heartbeat(HeartbeatOrigin::Comment)),
-            SseFrame::Comment(text) => sink.sign(comment(text)),
+            SseFrame::Comment(text) => sink.sign(judge::comment(text)),
             SseFrame::Event(event) => {
+                if is_beat(&event) {
+                    sink.sign(Sign::heartbeat(HeartbeatOrigin::Provider));
+                    return;
+                }
                 let meaning = self.decode(|decoder, sink| decoder.event(event, sink), sink);
                 if meaning.told == Told::Unreadable {
                     // The standard throws an event away whose end has not come, and so do we
@@ -490,8 +493,7 @@ impl Decoding {
                 } else {
                     self.has_event = true;
                 }
-                let sign = self.judge(meaning);
-                sink.sign(sign);
+                sink.sign(self.judge.judge(meaning));
             }
         }
     }
@@ -557,59 +559,14 @@ impl Decoding {
         sink.event(&Event::Error(&error));
         self.failure = Some(error);
     }
-
-    fn judge(&mut self, meaning: Meaning) -> Sign {
-        let sign = match meaning.told {
-            Told::Heartbeat => Sign::heartbeat(HeartbeatOrigin::Provider),
-            Told::Contentless { kind, work } => self.judge_contentless(kind, work),
-            Told::Unreadable => self.judge_contentless(Kind::new(b"unreadable"), None),
-            Told::Reasoning | Told::Output => {
-                self.repetition.handle_content();
-                let is_output = meaning.told == Told::Output;
-                Sign::of(if is_output {
-                    Progress::Output
-                } else {
-                    Progress::Reasoning
-                })
-            }
-        };
-        Sign {
-            block: meaning.block,
-            ..sign
-        }
-    }
-
-    fn judge_contentless(&mut self, kind: Kind, work: Option<u64>) -> Sign {
-        match self.repetition.judge(kind, work) {
-            Progress::Heartbeat => Sign::heartbeat(HeartbeatOrigin::Provider),
-            progress => Sign::of(progress),
-        }
-    }
 }
 
-/// What a gateway says in a comment.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Beat<'a> {
-    #[serde(borrow)]
-    state: Text<'a>,
-    upstream_silent_ms: Count,
-}
-
-/// Judges a comment: a heartbeat, and the beat of a gateway if it says so. Whatever it holds, it is
-/// life.
-fn comment(text: &[u8]) -> Sign {
-    let text = text.trim_ascii();
-    if text.first() == Some(&b'{')
-        && let Ok(beat) = serde_json::from_slice::<Beat<'_>>(text)
-        && beat.state.get().is_some()
-    {
-        return Sign {
-            upstream_silent: beat.upstream_silent_ms.0.map(Duration::from_millis),
-            ..Sign::heartbeat(HeartbeatOrigin::Proxy)
-        };
-    }
-    Sign::heartbeat(HeartbeatOrigin::Comment)
+/// Returns whether an event says by its form that it is a heartbeat: no data, or a name that says so
+/// and data that is no JSON, such as a time.
+fn is_beat(event: &SseEvent<'_>) -> bool {
+    let data = event.data.trim_ascii();
+    let is_named = matches!(event.name, Some(b"heartbeat" | b"keep-alive" | b"keepalive" | b"ping"));
+    event.error.is_none() && (data.is_empty() || is_named && !data.starts_with(b"{"))
 }
 
 /// The fields of JSON that is an error of any kind.

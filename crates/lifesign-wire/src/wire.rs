@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::frame::SseEvent;
 use crate::repetition::Kind;
 use crate::request::Request;
+use crate::scan::Scanned;
 use crate::tool_calls::EmptyArguments;
 use crate::{anthropic, openai_chat, openai_responses};
 
@@ -97,6 +98,10 @@ impl Wire {
 
     pub(crate) fn decoder(self) -> Box<dyn Decode> {
         self.0.decoder()
+    }
+
+    pub(crate) fn scan(self, data: &[u8]) -> Option<Scanned> {
+        self.0.scan(data)
     }
 
     pub(crate) fn empty_arguments(self) -> EmptyArguments {
@@ -184,6 +189,8 @@ pub(crate) trait Dialect: Send + Sync {
     fn defaults(&self) -> WireDefaults;
     fn encode(&self, request: &Request) -> Result<Vec<u8>, EncodeError>;
     fn decoder(&self) -> Box<dyn Decode>;
+    /// Judges the data of an event without decoding it, where that is certain.
+    fn scan(&self, data: &[u8]) -> Option<Scanned>;
     /// What empty arguments mean in an answer that finished.
     fn empty_arguments(&self) -> EmptyArguments;
 }

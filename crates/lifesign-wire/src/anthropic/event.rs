@@ -18,8 +18,8 @@ pub(super) struct Frame<'a> {
     #[serde(borrow)]
     pub(super) content_block: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) message: Object<Message<'a>>,
-    pub(super) usage: Object<Tokens>,
+    pub(super) message: Object<Box<Message<'a>>>,
+    pub(super) usage: Object<Box<Tokens>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

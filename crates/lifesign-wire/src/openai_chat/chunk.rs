@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 use crate::lenient::{Count, List, Object, Text};
 
 /// One data event of a stream, or a whole body.
+///
+/// What is rare or large is boxed, since serde moves each value several times.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Chunk<'a> {
@@ -22,9 +24,9 @@ pub(super) struct Chunk<'a> {
     pub(super) model: Text<'a>,
     #[serde(borrow)]
     pub(super) choices: List<Choice<'a>>,
-    pub(super) usage: Object<Tokens>,
+    pub(super) usage: Object<Box<Tokens>>,
     #[serde(borrow)]
-    pub(super) x_groq: Object<Groq<'a>>,
+    pub(super) x_groq: Object<Box<Groq<'a>>>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
     /// Lifecycle that comes with empty choices.
@@ -32,7 +34,7 @@ pub(super) struct Chunk<'a> {
     pub(super) prompt_filter_results: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) moderation: Option<&'a RawValue>,
-    pub(super) prompt_progress: Object<Prefill>,
+    pub(super) prompt_progress: Object<Box<Prefill>>,
     pub(super) queue_position: Count,
     pub(super) position: Count,
     pub(super) progress: Count,
@@ -97,7 +99,7 @@ impl Chunk<'_> {
 pub(super) struct Choice<'a> {
     pub(super) index: Count,
     #[serde(borrow)]
-    pub(super) delta: Object<Delta<'a>>,
+    pub(super) delta: Object<Box<Delta<'a>>>,
     /// The whole message: of a whole body, or cumulative beside a delta and then of no interest.
     #[serde(borrow)]
     pub(super) message: Option<&'a RawValue>,
@@ -106,7 +108,7 @@ pub(super) struct Choice<'a> {
     pub(super) text: Text<'a>,
     #[serde(borrow)]
     pub(super) finish_reason: Text<'a>,
-    pub(super) usage: Object<Tokens>,
+    pub(super) usage: Object<Box<Tokens>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -129,7 +131,7 @@ pub(super) struct Delta<'a> {
     #[serde(borrow)]
     pub(super) tool_calls: List<CallPiece<'a>>,
     #[serde(borrow)]
-    pub(super) function_call: Object<Function<'a>>,
+    pub(super) function_call: Object<Box<Function<'a>>>,
     #[serde(borrow)]
     pub(super) audio: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -201,7 +203,7 @@ struct ThinkingPart<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Groq<'a> {
-    pub(super) usage: Object<Tokens>,
+    pub(super) usage: Object<Box<Tokens>>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
 }

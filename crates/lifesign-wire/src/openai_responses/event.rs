@@ -33,7 +33,7 @@ pub(super) struct Frame<'a> {
     #[serde(borrow, rename = "partial_image_b64")]
     pub(super) partial_image: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) response: Object<Response<'a>>,
+    pub(super) response: Object<Box<Response<'a>>>,
     pub(super) queue_position: Count,
     pub(super) position: Count,
     pub(super) progress: Count,
