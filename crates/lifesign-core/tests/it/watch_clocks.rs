@@ -115,6 +115,45 @@ fn a_frame_out_of_the_blue_implies_all_that_comes_before_it() {
 }
 
 #[test]
+fn bytes_out_of_the_blue_imply_the_headers() {
+    let mut sim = Sim::queued(&off(), streamed(CHAT, None));
+
+    sim.watch.handle_bytes(1, secs(4));
+
+    let tally = sim.watch.tally();
+    let at = Some(secs(4));
+    assert_eq!((tally.sent, tally.headers, tally.first_byte), (at, at, at));
+    assert_eq!(sim.watch.readings(secs(4)).phase, Phase::BeforeContent);
+}
+
+#[test]
+fn the_last_request_byte_is_written_once() {
+    let mut sim = Sim::sent(&off(), streamed(CHAT, None));
+
+    sim.watch.handle_sent(secs(5));
+
+    assert_eq!(sim.watch.tally().sent, Some(secs(0)));
+    assert_eq!(sim.watch.readings(secs(6)).ages.raw, secs(6));
+}
+
+#[test]
+fn nothing_renews_a_clock_after_the_end() {
+    for step in [
+        Watch::handle_write as fn(&mut Watch, Duration),
+        Watch::handle_sent,
+        Watch::handle_headers,
+        Watch::handle_raw,
+        |watch, at| watch.handle_bytes(1, at),
+        |watch, at| watch.handle_frame(OUTPUT, at),
+    ] {
+        let mut sim = Sim::open(&off(), streamed(CHAT, None));
+        sim.watch.handle_ended(secs(5));
+        step(&mut sim.watch, secs(6));
+        assert_eq!(sim.watch.readings(secs(7)).ages, Ages::of(|_| secs(5)));
+    }
+}
+
+#[test]
 fn a_time_that_goes_backwards_is_the_latest_one_seen() {
     let mut sim = stream(&off(), None);
 

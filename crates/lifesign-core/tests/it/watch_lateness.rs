@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lifesign_core::{BoundName, Bounds, Verdict, Watch};
+use lifesign_core::{BoundName, Bounds, Limit, Verdict, Watch};
 
-use crate::watch_sim::{CHAT, PING, Sim, limit, off, secs, stream, streamed};
+use crate::watch_sim::{CHAT, PING, Sim, by_call, limit, off, secs, stream, streamed};
 
 /// Judges at `now` as a punctual driver would that finds nothing on the socket.
 fn judge(watch: &mut Watch, now: Duration) -> Verdict {
@@ -69,6 +69,24 @@ fn a_little_late_the_socket_gets_a_probe_of_50_ms() {
         panic!("the probe is over");
     };
     assert_eq!(cut.late, millis(101));
+}
+
+#[test]
+fn a_probe_puts_off_no_other_bound() {
+    let bounds = Bounds {
+        raw_silence: limit(30),
+        before_content: by_call(Limit::After(millis(30_080))),
+        ..off()
+    };
+    let mut watch = stream(&bounds, None).watch;
+
+    assert!(matches!(
+        watch.handle_time(millis(30_051)),
+        Verdict::Look { .. }
+    ));
+    watch.handle_bytes(1, millis(30_060));
+
+    assert_eq!(watch.poll_deadline(), Some(millis(30_080)));
 }
 
 #[test]

@@ -59,3 +59,17 @@ fn the_open_gap_counts_before_the_end_too() {
 
     assert_eq!(sim.watch.tally().longest_gap, Ages::of(|_| secs(49)));
 }
+
+#[test]
+fn an_attempt_ends_once() {
+    let mut sim = stream(&off(), None);
+    sim.watch.handle_ended(secs(5));
+    sim.watch.handle_ended(secs(9));
+
+    let tally = sim.watch.tally();
+
+    assert_eq!(
+        (tally.ended, tally.longest_gap),
+        (Some(secs(5)), Ages::of(|_| secs(5)))
+    );
+}
