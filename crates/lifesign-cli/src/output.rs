@@ -3,8 +3,6 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use lifesign_core::SettingError;
-
 /// Writes `text` and a line end to standard output.
 ///
 /// A reader that has gone, such as `head`, is no failure of ours.
@@ -21,17 +19,11 @@ pub(crate) fn note(text: &str) {
     let _lost = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Says what went wrong, in a sentence and with the fix where one is known.
+/// Says what went wrong, and what lies behind it.
 pub(crate) fn complain(error: &anyhow::Error) -> ExitCode {
     note(&format!("error: {error}"));
     for cause in error.chain().skip(1) {
         note(&format!("  caused by: {cause}"));
-    }
-    let refused = error
-        .chain()
-        .find_map(|cause| cause.downcast_ref::<SettingError>());
-    if let Some(hint) = refused.and_then(|refused| refused.hint.as_deref()) {
-        note(&format!("  hint: {hint}"));
     }
     ExitCode::from(REFUSED)
 }

@@ -165,7 +165,7 @@ mod tests {
             phase: Phase::BeforeContent,
             stage: None,
             ages: Ages::of(|clock| Duration::from_secs(10 * (clock as u64 + 1))),
-            next: Some((BoundName::BeforeContent, Duration::from_secs(60))),
+            next: Some((BoundName::BeforeContent, Duration::from_mins(1))),
             heartbeat: Some(LastHeartbeat {
                 origin: HeartbeatOrigin::Provider,
                 age: Duration::from_secs(3),

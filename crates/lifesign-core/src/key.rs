@@ -293,11 +293,21 @@ fn whole(value: Value<'_>) -> Result<u64, String> {
             if text.is_empty() {
                 return Err("is empty".to_owned());
             }
+            // A whole number may be written with a point: programs that calculate one do.
+            let text = match text.split_once('.') {
+                Some((whole, zeros))
+                    if !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0') => whole,
+                _ => text,
+            };
             let digits = text.strip_prefix('-').unwrap_or(text);
             if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 return Err("is not a whole number".to_owned());
             }
             text.parse().map_err(|_| "is too large".to_owned())?
+        }
+        // Written as text it is the same number, and needs no rounding rule of its own.
+        Value::Float(number) if number.is_finite() => {
+            return whole(Value::Text(&format!("{number:?}")));
         }
         Value::Bool(_) | Value::Float(_) | Value::Null => {
             return Err("is not a whole number".to_owned());

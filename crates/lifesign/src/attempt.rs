@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, header, response};
-use lifesign_core::{Ages, Commit, Cut, Hints, Phase, Progress, Sign};
+use lifesign_core::{Ages, Commit, Cut, Hints, Phase, Progress, Sign, Watch};
 use lifesign_wire::{
     Answer, Event, Expect, Incomplete, ProviderError, ReadError, Reader, Sink, State,
 };
@@ -44,7 +44,7 @@ pub(crate) struct Attempt {
     started: Started,
     /// Until when late usage is waited for, once every choice has a finish.
     grace_until: Option<Duration>,
-    ended: Option<AttemptEnd>,
+    ended: Option<Box<AttemptEnd>>,
 }
 
 /// What an attempt has to say.
@@ -52,7 +52,7 @@ pub(crate) enum AttemptStep {
     /// Something for the caller.
     Event(CallEvent),
     /// It is over.
-    Ended(AttemptEnd),
+    Ended(Box<AttemptEnd>),
 }
 
 /// How an attempt ended, and what it brought.
@@ -171,7 +171,7 @@ impl Attempt {
     }
 
     /// Ends the attempt because the caller leaves.
-    pub(crate) fn cancel(&mut self) -> Option<AttemptEnd> {
+    pub(crate) fn cancel(&mut self) -> Option<Box<AttemptEnd>> {
         self.end(Some(Cause::Cancelled));
         self.ended.take()
     }
@@ -199,7 +199,7 @@ impl Attempt {
     }
 
     fn send(&mut self, connection: Connection) {
-        self.guard.watch(|watch, now| watch.handle_sending(now));
+        self.guard.watch(Watch::handle_sending);
         self.link = Link::Exchanging(Box::new(connection.send(self.job.request())));
     }
 
@@ -235,34 +235,34 @@ impl Attempt {
     fn handle_step(&mut self, step: Step) {
         match step {
             Step::Raw => {
-                self.guard.watch(|watch, now| watch.handle_bytes(0, now));
+                self.guard.watch(Watch::handle_raw);
             }
             Step::Wrote => {
-                self.guard.watch(|watch, now| watch.handle_write(now));
+                self.guard.watch(Watch::handle_write);
             }
             Step::Sent => {
-                self.guard.watch(|watch, now| watch.handle_sent(now));
+                self.guard.watch(Watch::handle_sent);
             }
-            Step::Head(head) => self.handle_head(head),
+            Step::Head(head) => self.handle_head(&head),
             Step::Chunk(bytes) => self.handle_chunk(&bytes),
             Step::End => self.handle_end_of_body(),
         }
     }
 
-    fn handle_head(&mut self, head: response::Parts) {
+    fn handle_head(&mut self, head: &response::Parts) {
         let now = self.guard.now();
-        self.guard.watch(|watch, now| watch.handle_headers(now));
+        self.guard.watch(Watch::handle_headers);
         self.record(|recorder, at| recorder.head(at, head.status, &head.headers));
         let error_body = (!head.status.is_success())
             .then(|| (Vec::new(), now.saturating_add(self.job.error_body_limit())));
         let content = match ContentDecoder::new(head.headers.get(header::CONTENT_ENCODING)) {
             Ok(content) => content,
             Err(error) => {
-                self.head = Some(Head::new(&head, None, error_body));
+                self.head = Some(Head::new(head, None, error_body));
                 return self.end(Some(Cause::Encoding(error)));
             }
         };
-        self.head = Some(Head::new(&head, content, error_body));
+        self.head = Some(Head::new(head, content, error_body));
     }
 
     fn handle_chunk(&mut self, bytes: &Bytes) {
@@ -306,7 +306,7 @@ impl Attempt {
             return self.end(Some(Cause::Read(error)));
         }
         if !was_whole && self.reader.is_whole_body() {
-            self.guard.watch(|watch, now| watch.handle_whole_body(now));
+            self.guard.watch(Watch::handle_whole_body);
         }
         self.look_at_reader();
     }
@@ -337,7 +337,7 @@ impl Attempt {
             .head
             .as_ref()
             .and_then(|head| head.content.as_ref())
-            .map(|content| content.finish());
+            .map(ContentDecoder::finish);
         let mut taker = Taker::of(
             &self.guard,
             &mut self.ready,
@@ -411,7 +411,7 @@ impl Attempt {
         let hints = cause
             .as_ref()
             .map_or_else(Hints::default, |cause| self.hints(cause));
-        self.ended = Some(AttemptEnd {
+        self.ended = Some(Box::new(AttemptEnd {
             hints,
             commit,
             answer: self.reader.take_answer(whole),
@@ -420,7 +420,7 @@ impl Attempt {
             phase: readings.map_or(Phase::Ended, |readings| readings.phase),
             ages: readings.map(|readings| readings.ages).unwrap_or_default(),
             cause,
-        });
+        }));
     }
 
     fn commit(&self) -> Commit {

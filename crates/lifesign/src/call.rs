@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lifesign_core::{
-    AttemptRecord, BoundName, Budget, Decision, Failure, FailureCode, GiveUp, Limit, Past, Phase,
-    Tier, Watch, decide,
+    AttemptRecord, BoundName, Budget, Decision, Failure, FailureCode, GiveUp, Hints, Limit, Past,
+    Phase, Tier, Watch, decide,
 };
 use lifesign_wire::Answer;
 
@@ -132,7 +132,7 @@ impl Call {
                 State::Attempting(attempt) => {
                     return Poll::Ready(Some(match ready!(attempt.poll_next(cx)) {
                         AttemptStep::Event(event) => Ok(event),
-                        AttemptStep::Ended(end) => self.conclude(end),
+                        AttemptStep::Ended(end) => self.conclude(*end),
                     }));
                 }
             }
@@ -157,10 +157,16 @@ impl Call {
         };
         if let Some(give_up) = give_up {
             let mut failure = Failure::new(held.why, Phase::Queued);
-            failure.retry_after = Some(wait);
-            failure.resets_at = clock::timestamp_after(wait);
-            failure.give_up = Some(give_up);
             failure.detail = Some("the upstream is on hold after an earlier call".to_owned());
+            let resets_at = clock::timestamp_after(wait);
+            failure.settle(
+                give_up,
+                &Hints {
+                    wait: Some(wait),
+                    resets_at,
+                    ..Hints::default()
+                },
+            );
             return Some(Err(self.fail(failure, None)));
         }
         self.state = State::Waiting { until };
@@ -207,7 +213,7 @@ impl Call {
                     code: failure.code,
                     waited: after,
                 });
-                self.fresh = leaves_suspects(failure.code);
+                self.fresh = failure.leaves_connections_suspect();
                 self.waited = after;
                 let until = budget.now.saturating_add(after);
                 self.state = State::Waiting { until };
@@ -339,17 +345,4 @@ impl fmt::Debug for Call {
             .field("job", &self.job)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns whether connections to the upstream may be dead without having said so.
-const fn leaves_suspects(code: FailureCode) -> bool {
-    matches!(
-        code,
-        FailureCode::BytesOnly
-            | FailureCode::Connect
-            | FailureCode::ConnectionLost
-            | FailureCode::HeartbeatsOnly
-            | FailureCode::NoContent
-            | FailureCode::RawSilent
-    )
 }

@@ -49,7 +49,7 @@ fn of_provider(error: &ProviderError, phase: Phase) -> Failure {
 fn of_read(error: &ReadError, phase: Phase) -> Failure {
     let code = match error {
         ReadError::TooLarge(_) => FailureCode::TooLarge,
-        _ => FailureCode::Unreadable,
+        ReadError::Unreadable { .. } => FailureCode::Unreadable,
     };
     let mut failure = Failure::new(code, phase);
     failure.detail = Some(error.to_string());
@@ -62,8 +62,13 @@ fn of_transport(error: &TransportError, phase: Phase) -> Failure {
         TransportErrorKind::Unsendable => FailureCode::RefusedSetting,
         _ => FailureCode::ConnectionLost,
     };
+    let cause = match error.kind {
+        // What lies below says the same in the words of a parser, and blames lengths.
+        TransportErrorKind::Closed | TransportErrorKind::ClosedInBody => None,
+        _ => error.detail(),
+    };
     let mut failure = Failure::new(code, phase);
-    failure.detail = Some(with_cause(error.to_string(), error.detail()));
+    failure.detail = Some(with_cause(error.to_string(), cause));
     failure
 }
 

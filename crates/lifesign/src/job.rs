@@ -46,7 +46,7 @@ impl Job {
         transport: Arc<Transport>,
         holds: Arc<Holds>,
         hands_out: bool,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Box<Failure>> {
         let CallRequest {
             upstream,
             body,
@@ -81,7 +81,7 @@ impl Job {
         };
         let limit = settings.limits.request.value;
         if body.len() > limit {
-            let mut failure = Failure::new(FailureCode::TooLarge, Phase::Queued);
+            let mut failure = Box::new(Failure::new(FailureCode::TooLarge, Phase::Queued));
             failure.detail = Some(format!(
                 "the request has {} bytes, limits.request allows {limit}",
                 body.len()
@@ -166,7 +166,7 @@ impl fmt::Debug for Job {
     }
 }
 
-fn headers(upstream: &Upstream, streamed: bool) -> Result<HeaderMap, Failure> {
+fn headers(upstream: &Upstream, streamed: bool) -> Result<HeaderMap, Box<Failure>> {
     let accept = if streamed {
         "text/event-stream"
     } else {
@@ -194,8 +194,8 @@ fn headers(upstream: &Upstream, streamed: bool) -> Result<HeaderMap, Failure> {
     Ok(headers)
 }
 
-fn refused(detail: String) -> Failure {
-    let mut failure = Failure::new(FailureCode::RefusedSetting, Phase::Queued);
+fn refused(detail: String) -> Box<Failure> {
+    let mut failure = Box::new(Failure::new(FailureCode::RefusedSetting, Phase::Queued));
     failure.detail = Some(detail);
     failure
 }
@@ -203,4 +203,4 @@ fn refused(detail: String) -> Failure {
 const AGENT: &str = concat!("lifesign/", env!("CARGO_PKG_VERSION"));
 
 /// The longest that the body of an error is read, where silence is borne longer than that.
-const ERROR_BODY_LIMIT: Duration = Duration::from_secs(240);
+const ERROR_BODY_LIMIT: Duration = Duration::from_mins(4);

@@ -39,14 +39,14 @@ enum Doing {
 }
 
 impl CallStream {
-    pub(crate) fn new(job: Result<Job, Failure>) -> Self {
+    pub(crate) fn new(job: Result<Job, Box<Failure>>) -> Self {
         let doing = match job {
             Ok(job) => Doing::Calling(Box::new(Call::new(job))),
             Err(failure) => {
                 let id = Uuid::now_v7().to_string();
                 Doing::Refusing {
                     refused: Some(Box::new(Failed {
-                        failure,
+                        failure: *failure,
                         partial: None,
                         id: id.clone(),
                         attempts: Vec::new(),

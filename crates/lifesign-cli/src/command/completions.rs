@@ -8,12 +8,12 @@ use clap_complete::Shell;
 
 use crate::args::Cli;
 
-pub(crate) fn run(shell: Shell) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(shell: Shell) -> ExitCode {
     clap_complete::generate(
         shell,
         &mut Cli::command(),
         "lifesign",
         &mut io::stdout().lock(),
     );
-    Ok(ExitCode::SUCCESS)
+    ExitCode::SUCCESS
 }

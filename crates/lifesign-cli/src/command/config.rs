@@ -43,7 +43,7 @@ fn explain_settings(args: &TargetArgs, json: bool) -> anyhow::Result<ExitCode> {
     print_line(&format!(
         "max_tokens  {}",
         args.max_tokens
-            .map_or("not given".to_owned(), |tokens| tokens.to_string())
+            .map_or_else(|| "not given".to_owned(), |tokens| tokens.to_string())
     ))?;
     print_line(&format!(
         "profile     {} ({})",

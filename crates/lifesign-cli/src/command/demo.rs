@@ -10,7 +10,7 @@ use lifesign::{
     Answered, CallEvent, CallReport, CallRequest, CallStream, Client, Failed, Monitor, Upstream,
 };
 use lifesign_core::duration::human_measured;
-use lifesign_core::{Limit, Notices, Setting, SettingError, Settings, Target, Value, resolve};
+use lifesign_core::{Limit, Notices, Setting, SettingError, Settings, Target, resolve};
 use lifesign_standin::Standin;
 use lifesign_wire::{Request, Wire};
 
@@ -19,14 +19,8 @@ use crate::output::print_line;
 use crate::status_line::text_of;
 
 pub(crate) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
-    if !(args.speed.is_finite() && (1.0..=1_000.0).contains(&args.speed)) {
-        return Err(SettingError::new("--speed", "is out of range")
-            .with_value(&Value::Float(args.speed))
-            .with_accepted("a number from 1 to 1000")
-            .into());
-    }
     let standin = Standin::scenarios()
-        .speed(args.speed)
+        .speed(f64::from(args.speed))
         .start()
         .await
         .context("the stand-in cannot start")?;
@@ -112,7 +106,7 @@ impl Scene {
         &'static self,
         client: &Client,
         standin: &Standin,
-        speed: f64,
+        speed: u32,
     ) -> anyhow::Result<Playing> {
         let base_url = format!("{}/{}/v1", standin.url(), self.scenario);
         let upstream = Upstream::new(Wire::ANTHROPIC, &base_url)?.with_name(self.scenario);
@@ -128,7 +122,7 @@ impl Scene {
 }
 
 /// The defaults for a hosted provider of the anthropic wire, made faster by `speed`.
-fn settings(speed: f64) -> Result<Settings, SettingError> {
+fn settings(speed: u32) -> Result<Settings, SettingError> {
     let wire = Wire::ANTHROPIC.defaults();
     let target = Target {
         wire: &wire,
@@ -136,7 +130,7 @@ fn settings(speed: f64) -> Result<Settings, SettingError> {
         model: Some("demo"),
     };
     let mut settings = resolve::<lifesign_core::Layer>(&[], &target)?;
-    let shorter = |long: Duration| long.div_f64(speed);
+    let shorter = |long: Duration| long / speed;
     let bounds = &mut settings.bounds;
     for bound in [
         &mut bounds.headers,
@@ -152,8 +146,7 @@ fn settings(speed: f64) -> Result<Settings, SettingError> {
         bound.origin = lifesign_core::Origin::Catalog;
     }
     if let lifesign_core::Rate::PerSecond(rate) = &mut bounds.think_tokens_per_second.value {
-        // At most 1,000 times 87.
-        *rate = (*rate as f64 * speed) as u64;
+        *rate *= u64::from(speed);
     }
     if let Notices::Doubling { first, cap } = &mut bounds.notice_after.value {
         (*first, *cap) = (shorter(*first), shorter(*cap));
@@ -179,7 +172,7 @@ fn settings(speed: f64) -> Result<Settings, SettingError> {
 struct Playing {
     scene: &'static Scene,
     stream: CallStream,
-    speed: f64,
+    speed: u32,
     log: Vec<String>,
 }
 
@@ -187,7 +180,7 @@ struct Playing {
 struct Played {
     scene: &'static Scene,
     ended: Result<Box<Answered>, Box<Failed>>,
-    speed: f64,
+    speed: u32,
     /// What happened on the way, worth a line each.
     log: Vec<String>,
 }
@@ -212,7 +205,7 @@ impl Playing {
     }
 
     fn note(&mut self, event: &CallEvent) {
-        let real = |fast: Duration| human_measured(rounded(fast.mul_f64(self.speed)));
+        let real = |fast: Duration| human_measured(rounded(fast * self.speed));
         match event {
             CallEvent::Notice(notice) => self.log.push(format!(
                 "noticed after {} without content; the last byte was {} old, so the call went on",
@@ -247,7 +240,7 @@ impl Played {
             let line = serde_json::json!({ "scenario": self.scene.scenario, "report": report });
             return Ok(print_line(&line.to_string())?);
         }
-        let real = |fast: Duration| human_measured(rounded(fast.mul_f64(self.speed)));
+        let real = |fast: Duration| human_measured(rounded(fast * self.speed));
         print_line(&format!("The provider {}.", self.scene.provider))?;
         for line in &self.log {
             print_line(&format!("    - {line}"))?;
@@ -285,22 +278,23 @@ impl Played {
 }
 
 /// Returns `failure` with its times as they would have been without the speed.
-fn at_real_time(failure: &lifesign_core::Failure, speed: f64) -> lifesign_core::Failure {
-    let real = |fast: Duration| rounded(fast.mul_f64(speed));
+fn at_real_time(failure: &lifesign_core::Failure, speed: u32) -> lifesign_core::Failure {
+    let real = |fast: Duration| rounded(fast * speed);
     let mut failure = failure.clone();
     failure.limit = failure.limit.map(real);
     failure.retry_after = failure.retry_after.map(real);
     failure
 }
 
-/// Rounds away what the speed has magnified.
+/// Rounds away what the speed has magnified: to tenths of a second, or to seconds from ten on.
 fn rounded(duration: Duration) -> Duration {
-    if duration < Duration::from_secs(10) {
-        let tenths = (duration.as_secs_f64() * 10.0).round();
-        Duration::from_secs_f64(tenths / 10.0)
+    let step = if duration < Duration::from_secs(10) {
+        100
     } else {
-        Duration::from_secs(duration.as_secs_f64().round() as u64)
-    }
+        1_000
+    };
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(millis.saturating_add(step / 2) / step * step)
 }
 
 /// The calls and their clocks, one line each, written over again while they run.
@@ -344,7 +338,7 @@ impl Board {
     }
 }
 
-fn introduce(speed: f64) -> io::Result<()> {
+fn introduce(speed: u32) -> io::Result<()> {
     print_line(&format!(
         "Seven calls to a provider that misbehaves, side by side, {speed} times faster than life.\n\
          Times below are what they would be in life. Nothing leaves this machine.\n"

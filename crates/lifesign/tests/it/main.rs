@@ -2,4 +2,8 @@
 
 // The attribute tells the lints that helpers are tests too.
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
 mod transport;
