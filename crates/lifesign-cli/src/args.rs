@@ -26,7 +26,7 @@ pub(crate) enum Command {
     /// Make one model call, and say how it went.
     #[command(after_long_help = CALL_HELP)]
     Call(Box<CallArgs>),
-    /// Show or check the settings in force for one upstream, model and max_tokens.
+    /// Show or check the settings in force for one upstream, model and limit of tokens.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Play a handful of provider faults side by side, and judge each call.
@@ -39,6 +39,8 @@ pub(crate) enum Command {
         /// The shell.
         shell: Shell,
     },
+    /// Print the JSON schema of what `lifesign call --json` prints.
+    Schema,
 }
 
 /// Which upstream, under which settings.
@@ -65,7 +67,7 @@ pub(crate) struct TargetArgs {
     /// A set of bounds by name: progress, patient or harness.
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
-    /// One setting, such as bounds.raw_silence=45s. May be given again.
+    /// One setting, such as `bounds.raw_silence=45s`. May be given again.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
 }
@@ -120,8 +122,9 @@ pub(crate) enum ConfigCommand {
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// How many times faster than real time the provider and the bounds run.
-    #[arg(long, value_name = "FACTOR", default_value_t = 16.0)]
-    pub(crate) speed: f64,
+    #[arg(long, value_name = "FACTOR", default_value_t = 16,
+          value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) speed: u32,
     /// Print one JSON object for each call instead of prose.
     #[arg(long)]
     pub(crate) json: bool,

@@ -4,5 +4,6 @@ pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod schema;
 pub(crate) mod standin;
 mod target;

@@ -13,18 +13,32 @@ use clap::Parser;
 use crate::args::{Cli, Command};
 use crate::output::complain;
 
-/// One thread: a stuck worker elsewhere can then never fake silence.
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    let ended = match Cli::parse().command {
-        Command::Call(args) => command::call::run(*args).await,
-        Command::Config(args) => command::config::run(&args),
-        Command::Demo(args) => command::demo::run(&args).await,
-        Command::Standin(args) => command::standin::run(args).await,
-        Command::Completions { shell } => command::completions::run(shell),
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // One thread: a stuck worker elsewhere can then never fake silence.
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&anyhow::Error::new(error).context("no runtime")),
     };
+    let ended = runtime.block_on(run(cli.command));
+    // A name lookup that hangs cannot be cancelled; nobody waits for it.
+    runtime.shutdown_background();
     match ended {
         Ok(code) => code,
         Err(error) => complain(&error),
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Call(args) => command::call::run(*args).await,
+        Command::Config(command) => command::config::run(&command),
+        Command::Demo(args) => command::demo::run(&args).await,
+        Command::Standin(args) => command::standin::run(args).await,
+        Command::Completions { shell } => command::completions::run(shell),
+        Command::Schema => command::schema::run(),
     }
 }

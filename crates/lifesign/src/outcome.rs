@@ -53,6 +53,7 @@ impl From<Box<Failed>> for std::io::Error {
 
 /// In one word, how a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The answer is whole.
@@ -91,8 +92,10 @@ impl From<FailureCode> for Outcome {
 ///
 /// The fields are described in `docs/reference/call-json.md`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallReport {
     /// The version of this object's shape: 1.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = Self::VERSION)))]
     pub v: u32,
     /// The call's id, time-sortable.
     pub id: String,
@@ -140,7 +143,7 @@ impl CallReport {
                 .map(|answer| answer.tool_calls.clone())
                 .unwrap_or_default(),
             finish_reason: answer.and_then(|answer| answer.finish_reason.clone()),
-            usage: answer.and_then(|answer| answer.usage.clone()),
+            usage: answer.and_then(|answer| answer.usage),
             attempts: attempts.to_vec(),
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
         }
