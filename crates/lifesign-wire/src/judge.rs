@@ -5,6 +5,7 @@ use std::time::Duration;
 use lifesign_core::{HeartbeatOrigin, Progress, Sign};
 use serde::Deserialize;
 
+use crate::frame::SseEvent;
 use crate::lenient::{Count, Text};
 use crate::repetition::{Kind, Repetition};
 use crate::wire::{Meaning, Told};
@@ -58,6 +59,17 @@ pub(crate) fn comment(text: &[u8]) -> Sign {
         };
     }
     Sign::heartbeat(HeartbeatOrigin::Comment)
+}
+
+/// Returns whether an event says by its form that it is a heartbeat: no data, or a name that says so
+/// and data that is no JSON, such as a time.
+pub(crate) fn is_beat(event: &SseEvent<'_>) -> bool {
+    let data = event.data.trim_ascii();
+    let is_named = matches!(
+        event.name,
+        Some(b"heartbeat" | b"keep-alive" | b"keepalive" | b"ping")
+    );
+    event.error.is_none() && (data.is_empty() || is_named && !data.starts_with(b"{"))
 }
 
 /// What a gateway says in a comment.

@@ -13,7 +13,7 @@ use crate::ProviderError;
 use crate::answer::Answer;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
-use crate::lenient::{Text, is_truthy, from_json};
+use crate::lenient::{Text, from_json, is_truthy};
 use crate::repetition::Kind;
 use crate::request::Request;
 use crate::scan::Scanned;

@@ -14,7 +14,7 @@ use self::extent::JsonExtent;
 use crate::ProviderError;
 use crate::answer::{Answer, Assembly};
 use crate::event::Event;
-use crate::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
+use crate::frame::{FrameLimits, Part, SseFrame, SseFramer, TooLarge};
 use crate::judge::{self, Judge};
 use crate::lenient::{Text, is_truthy};
 use crate::sniff::{Body, Sniffer};
@@ -478,7 +478,7 @@ impl Decoding {
             SseFrame::Blank => sink.sign(Sign::heartbeat(HeartbeatOrigin::Comment)),
             SseFrame::Comment(text) => sink.sign(judge::comment(text)),
             SseFrame::Event(event) => {
-                if is_beat(&event) {
+                if judge::is_beat(&event) {
                     sink.sign(Sign::heartbeat(HeartbeatOrigin::Provider));
                     return;
                 }
@@ -559,14 +559,6 @@ impl Decoding {
         sink.event(&Event::Error(&error));
         self.failure = Some(error);
     }
-}
-
-/// Returns whether an event says by its form that it is a heartbeat: no data, or a name that says so
-/// and data that is no JSON, such as a time.
-fn is_beat(event: &SseEvent<'_>) -> bool {
-    let data = event.data.trim_ascii();
-    let is_named = matches!(event.name, Some(b"heartbeat" | b"keep-alive" | b"keepalive" | b"ping"));
-    event.error.is_none() && (data.is_empty() || is_named && !data.starts_with(b"{"))
 }
 
 /// The fields of JSON that is an error of any kind.

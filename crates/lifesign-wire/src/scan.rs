@@ -74,6 +74,9 @@ impl Classifier {
         let event = match frame {
             SseFrame::Blank => return Some(Sign::heartbeat(HeartbeatOrigin::Comment)),
             SseFrame::Comment(text) => return Some(judge::comment(text)),
+            SseFrame::Event(event) if judge::is_beat(&event) => {
+                return Some(Sign::heartbeat(HeartbeatOrigin::Provider));
+            }
             SseFrame::Event(event) => event,
         };
         let is_plain = event.error.is_none() && event.name != Some(b"error");

@@ -1,6 +1,11 @@
 //! anthropic: blocks, pings, and errors inside a success.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "calls with `json!` read better"
+)]
 
-use lifesign_core::{Block, BlockKind, FailureCode, HeartbeatOrigin, Progress, Usage};
+use lifesign_core::Progress::{Heartbeat, Lifecycle, Output, Reasoning};
+use lifesign_core::{Block, BlockKind, FailureCode, HeartbeatOrigin, Usage};
 use lifesign_wire::{Expect, Incomplete, State, ToolCall, Wire};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -14,7 +19,8 @@ fn stream(events: &[Value]) -> String {
             let name = event["type"].as_str().unwrap();
             format!("event: {name}\ndata: {event}\n\n")
         })
-        .collect()
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 fn messages(events: &[Value]) -> Seen {
@@ -88,7 +94,6 @@ fn a_thinking_answer_is_classed_and_goes_back_with_its_signature() {
         stop(),
     ]);
 
-    use Progress::{Heartbeat, Lifecycle, Output, Reasoning};
     let progress: Vec<_> = seen.signs.iter().map(|sign| sign.progress).collect();
     assert_eq!(
         progress,
@@ -255,7 +260,7 @@ fn a_server_tool_works_in_the_dark_until_its_result_comes() {
         seen.signs[3].block,
         Some(Block::Opens(BlockKind::ServerTool))
     );
-    assert_eq!(seen.signs[4].progress, Progress::Output);
+    assert_eq!(seen.signs[4].progress, Output);
     assert_eq!(round_trip(&seen)[1], result);
 }
 
@@ -296,21 +301,20 @@ fn citations_go_back_with_their_text() {
         round_trip(&seen),
         [json!({"type": "text", "text": "a", "citations": [citation]})]
     );
-    assert_eq!(seen.signs[2].progress, Progress::Output);
+    assert_eq!(seen.signs[2].progress, Output);
 }
 
 #[test]
 fn events_without_their_event_line_are_known_by_their_type() {
-    let stream: String = [
+    let stream = [
         start(),
         open(0, json!({"type": "text", "text": ""})),
         text(0, "a"),
         end("end_turn"),
         stop(),
     ]
-    .iter()
     .map(|event| format!("data: {event}\n\n"))
-    .collect();
+    .concat();
 
     let seen = read(Wire::ANTHROPIC, Expect::Stream, [stream.as_bytes()]);
 

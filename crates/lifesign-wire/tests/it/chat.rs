@@ -1,5 +1,10 @@
 //! openai-chat: what its many servers send.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "calls with `json!` read better"
+)]
 
+use lifesign_core::Progress::{Heartbeat, Lifecycle, Output, Reasoning};
 use lifesign_core::{Block, BlockKind, FailureCode, HeartbeatOrigin, Progress, Sign, Usage};
 use lifesign_wire::{Expect, Incomplete, ReadError, ReadLimits, Reader, State, ToolCall, Wire};
 use pretty_assertions::assert_eq;
@@ -9,14 +14,14 @@ use crate::wires::{Seen, read};
 
 /// Returns the stream of these chunks' deltas, and whatever is no object as it stands.
 fn stream(events: &[Value]) -> String {
-    let mut text = String::new();
-    for event in events {
-        match event {
-            Value::String(raw) => text.push_str(raw),
-            event => text.push_str(&format!("data: {event}\n\n")),
-        }
-    }
-    text
+    events
+        .iter()
+        .map(|event| match event {
+            Value::String(raw) => raw.clone(),
+            event => format!("data: {event}\n\n"),
+        })
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 fn delta(delta: Value) -> Value {
@@ -113,7 +118,10 @@ fn a_stream_with_neither_content_nor_finish_is_empty() {
     let role = delta(json!({"role": "assistant", "content": ""}));
 
     assert_eq!(chat(&[]).outcome, Some(Err(Incomplete::Empty)));
-    assert_eq!(chat(&[role.clone()]).outcome, Some(Err(Incomplete::Empty)));
+    assert_eq!(
+        chat(std::slice::from_ref(&role)).outcome,
+        Some(Err(Incomplete::Empty))
+    );
     for events in [vec![done()], vec![role, done()]] {
         let seen = chat(&events);
         assert_eq!(seen.states.unwrap().1, State::Failed);
@@ -203,10 +211,7 @@ fn a_call_that_was_cut_keeps_its_raw_text() {
     let open =
         tool(json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"x\":"}}));
 
-    for events in [
-        vec![open.clone(), finish("length"), done()],
-        vec![open.clone()],
-    ] {
+    for events in [vec![open.clone(), finish("length"), done()], vec![open]] {
         assert_eq!(
             chat(&events).answer.tool_calls,
             [call("a", "f", "{\"x\":", false)]
@@ -477,7 +482,6 @@ fn frames_are_classed() {
         done(),
     ]);
 
-    use Progress::{Heartbeat, Lifecycle, Output, Reasoning};
     assert_eq!(
         progress(&seen),
         [
@@ -497,12 +501,25 @@ fn an_empty_delta_is_a_heartbeat_from_its_second_repetition_on() {
         empty,
     ]);
 
-    use Progress::{Heartbeat, Lifecycle};
     assert_eq!(
         progress(&seen),
         [Lifecycle, Heartbeat, Lifecycle, Heartbeat, Heartbeat]
     );
     assert_eq!(seen.signs[4].origin, Some(HeartbeatOrigin::Provider));
+}
+
+#[test]
+fn an_event_that_calls_itself_a_ping_is_a_heartbeat() {
+    let seen = chat(&[
+        "event: ping\ndata: 12:00:00\n\n".into(),
+        "event: ping\ndata: {\"type\":\"ping\"}\n\n".into(),
+        "data: {\"type\":\"keepalive\"}\n\n".into(),
+        "data:\n\n".into(),
+        done(),
+    ]);
+
+    assert_eq!(progress(&seen)[..4], [Heartbeat; 4]);
+    assert_eq!(seen.failure.unwrap().code, FailureCode::Empty);
 }
 
 #[test]
@@ -515,7 +532,6 @@ fn a_prompt_that_is_being_read_is_work() {
     };
     let seen = chat(&[prefill(1), prefill(2), prefill(3), prefill(3)]);
 
-    use Progress::{Heartbeat, Lifecycle};
     assert_eq!(
         progress(&seen),
         [Lifecycle, Lifecycle, Lifecycle, Heartbeat]

@@ -1,6 +1,11 @@
 //! openai-responses: items, snapshots, and errors of two shapes.
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "calls with `json!` read better"
+)]
 
-use lifesign_core::{Block, BlockKind, FailureCode, HeartbeatOrigin, Progress};
+use lifesign_core::Progress::{Lifecycle, Output, Reasoning};
+use lifesign_core::{Block, BlockKind, FailureCode, HeartbeatOrigin};
 use lifesign_wire::{Expect, Incomplete, ReadLimits, Reader, State, Wire};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -14,7 +19,8 @@ fn stream(events: &[Value]) -> String {
             let name = event["type"].as_str().unwrap();
             format!("event: {name}\ndata: {event}\n\n")
         })
-        .collect()
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 fn responses(events: &[Value]) -> Seen {
@@ -97,7 +103,6 @@ fn an_answer_is_built_from_its_items_not_from_the_snapshot() {
         round_trip(&seen),
         [reasoning("new"), message("ok"), call("{}")]
     );
-    use Progress::{Lifecycle, Output, Reasoning};
     let progress: Vec<_> = seen.signs.iter().map(|sign| sign.progress).collect();
     assert_eq!(
         progress,
@@ -265,7 +270,7 @@ fn custom_and_remote_calls_are_told_apart() {
         (remote.name.as_str(), remote.arguments.as_str()),
         ("ask", "{}")
     );
-    assert_eq!(seen.signs[4].progress, Progress::Lifecycle);
+    assert_eq!(seen.signs[4].progress, Lifecycle);
 }
 
 #[test]
@@ -278,7 +283,6 @@ fn a_hosted_tool_is_output_when_called_and_when_it_answers() {
         completed(json!([])),
     ]);
 
-    use Progress::{Lifecycle, Output};
     let progress: Vec<_> = seen.signs.iter().map(|sign| sign.progress).collect();
     assert_eq!(progress, [Output, Lifecycle, Output, Output]);
     assert_eq!(
