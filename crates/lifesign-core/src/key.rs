@@ -296,7 +296,10 @@ fn whole(value: Value<'_>) -> Result<u64, String> {
             // A whole number may be written with a point: programs that calculate one do.
             let text = match text.split_once('.') {
                 Some((whole, zeros))
-                    if !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0') => whole,
+                    if !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0') =>
+                {
+                    whole
+                }
                 _ => text,
             };
             let digits = text.strip_prefix('-').unwrap_or(text);
