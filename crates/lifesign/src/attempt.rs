@@ -4,6 +4,10 @@
 //! through it: from the transport to the watch's raw clock, through content decoding to the
 //! [`Reader`], whose signs go to the watch and whose events go to the caller.
 
+mod end;
+mod head;
+mod taker;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
@@ -13,21 +17,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, header, response};
-use lifesign_core::{Ages, Commit, Cut, Hints, Phase, Progress, Sign, Watch};
-use lifesign_wire::{
-    Answer, Event, Expect, Incomplete, ProviderError, ReadError, Reader, Sink, State,
-};
+use lifesign_core::{Commit, Hints, Phase, Watch};
+use lifesign_wire::{Expect, ProviderError, Reader, State};
 
+pub(crate) use self::end::{AttemptEnd, Cause};
+use self::head::Head;
+use self::taker::{Started, Taker};
 use crate::clock;
-use crate::event::{CallEvent, ToolCallPiece};
+use crate::event::CallEvent;
 use crate::guard::{Ask, Guard, Woken};
 use crate::job::Job;
 use lifesign_wire::recording::Ending;
 
 use crate::recorder::Recorder;
 use crate::transport::{
-    ConnectError, ConnectProgress, Connection, ContentDecoder, EncodingError, Exchange, Step,
-    TransportError,
+    ConnectError, ConnectProgress, Connection, ContentDecoder, Exchange, Step, TransportError,
 };
 
 /// One HTTP request under way.
@@ -55,49 +59,6 @@ pub(crate) enum AttemptStep {
     Ended(Box<AttemptEnd>),
 }
 
-/// How an attempt ended, and what it brought.
-#[derive(Debug)]
-pub(crate) struct AttemptEnd {
-    /// Why it failed; `None` where the answer is whole.
-    pub(crate) cause: Option<Cause>,
-    /// What the provider asks of whoever wants to try again.
-    pub(crate) hints: Hints,
-    /// What a new attempt would replace.
-    pub(crate) commit: Commit,
-    /// What arrived.
-    pub(crate) answer: Answer,
-    /// The response's status, once there was one.
-    pub(crate) status: Option<u16>,
-    /// The provider's id of the request.
-    pub(crate) request_id: Option<String>,
-    /// Where the attempt stood.
-    pub(crate) phase: Phase,
-    /// The age of each clock.
-    pub(crate) ages: Ages,
-}
-
-impl AttemptEnd {
-    /// Returns the content that an attempt without a whole answer leaves, if there is any.
-    pub(crate) fn partial(self) -> Option<Answer> {
-        let is_worth_keeping = !self.answer.is_empty() || self.answer.usage.is_some();
-        is_worth_keeping.then_some(self.answer)
-    }
-}
-
-/// What ended an attempt.
-#[derive(Debug)]
-pub(crate) enum Cause {
-    Cancelled,
-    Connect(ConnectError),
-    Cut(Cut),
-    Encoding(EncodingError),
-    /// The body ended properly and the answer did not.
-    Incomplete(Incomplete),
-    Provider(ProviderError),
-    Read(ReadError),
-    Transport(TransportError),
-}
-
 enum Link {
     Opening {
         opening: Pin<Box<dyn Future<Output = Result<Connection, ConnectError>> + Send>>,
@@ -105,21 +66,6 @@ enum Link {
     },
     Exchanging(Box<Exchange>),
     Over,
-}
-
-struct Head {
-    status: u16,
-    headers: HeaderMap,
-    content: Option<ContentDecoder>,
-    /// The body of an answer that is an error, and until when it is read.
-    error_body: Option<(Vec<u8>, Duration)>,
-}
-
-#[derive(Default)]
-struct Started {
-    id: Option<String>,
-    model: Option<String>,
-    told: bool,
 }
 
 impl Attempt {
@@ -467,124 +413,5 @@ impl fmt::Debug for Attempt {
     }
 }
 
-impl Head {
-    fn new(
-        head: &response::Parts,
-        content: Option<ContentDecoder>,
-        error_body: Option<(Vec<u8>, Duration)>,
-    ) -> Self {
-        Self {
-            status: head.status.as_u16(),
-            headers: head.headers.clone(),
-            content,
-            error_body,
-        }
-    }
-
-    /// Returns the provider's id of the request, under whichever name it goes.
-    fn request_id(&self) -> Option<String> {
-        REQUEST_IDS
-            .iter()
-            .find_map(|name| self.headers.get(*name))
-            .and_then(|value| value.to_str().ok())
-            .map(|id| id.chars().take(REQUEST_ID_LIMIT).collect())
-    }
-}
-
-/// Takes what the reader finds: signs to the watch, events to the caller.
-struct Taker<'a> {
-    guard: &'a Guard,
-    now: Duration,
-    ready: &'a mut VecDeque<CallEvent>,
-    started: &'a mut Started,
-    hands_out: bool,
-}
-
-impl<'a> Taker<'a> {
-    fn of(
-        guard: &'a Guard,
-        ready: &'a mut VecDeque<CallEvent>,
-        started: &'a mut Started,
-        hands_out: bool,
-    ) -> Self {
-        Self {
-            guard,
-            now: guard.now(),
-            ready,
-            started,
-            hands_out,
-        }
-    }
-
-    /// Tells the caller, before the first content, which answer it is.
-    fn tell_started(&mut self) {
-        if !self.started.told {
-            self.started.told = true;
-            self.ready.push_back(CallEvent::Started {
-                id: self.started.id.clone(),
-                model: self.started.model.clone(),
-            });
-        }
-    }
-}
-
-impl Sink for Taker<'_> {
-    fn sign(&mut self, sign: Sign) {
-        let now = self.now;
-        self.guard
-            .monitor()
-            .watch(|watch| watch.handle_frame(sign, now));
-        if let (Progress::Heartbeat, Some(origin)) = (sign.progress, sign.origin) {
-            self.ready.push_back(CallEvent::Heartbeat { origin });
-        }
-    }
-
-    fn event(&mut self, event: &Event<'_>) {
-        if let Event::Started { id, model } = event {
-            self.started.id = id.map(str::to_owned).or_else(|| self.started.id.take());
-            self.started.model = model
-                .map(str::to_owned)
-                .or_else(|| self.started.model.take());
-        }
-        if !self.hands_out || !event.is_content() {
-            return;
-        }
-        self.tell_started();
-        let told = match event {
-            Event::Text(text) | Event::Refusal(text) => CallEvent::Text((*text).to_owned()),
-            Event::Reasoning(text) => CallEvent::Reasoning((*text).to_owned()),
-            Event::ToolCall(piece) => CallEvent::ToolCall(ToolCallPiece {
-                call: piece.call,
-                id: piece.id.map(str::to_owned),
-                name: piece.name.map(str::to_owned),
-                arguments: piece.arguments.to_owned(),
-            }),
-            // Kept for the answer; there is nothing in them to show piece by piece.
-            _ => return,
-        };
-        self.ready.push_back(told);
-    }
-}
-
 /// The most that is read of an error's body.
 const ERROR_BODY_LIMIT: usize = 64 * 1024;
-
-/// A longer id of a request is no id.
-const REQUEST_ID_LIMIT: usize = 200;
-
-/// The names under which providers send their id of a request, the provider's own before those of
-/// what stands in front of it. Sources: the providers' documents and recorded responses.
-const REQUEST_IDS: [&str; 12] = [
-    "x-request-id",
-    "request-id",
-    "x-ds-trace-id",
-    "apim-request-id",
-    "x-ms-client-request-id",
-    "x-amzn-requestid",
-    "x-generation-id",
-    "x-kong-request-id",
-    "x-debug-trace-id",
-    "inference-id",
-    "x-conversation-id",
-    "cf-ray",
-];

@@ -1,0 +1,60 @@
+//! The head of the response.
+
+use std::time::Duration;
+
+use http::{HeaderMap, response};
+
+use crate::transport::ContentDecoder;
+
+/// What the head of the response said, and what its body goes through.
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) content: Option<ContentDecoder>,
+    /// The body of an answer that is an error, and until when it is read.
+    pub(super) error_body: Option<(Vec<u8>, Duration)>,
+}
+
+impl Head {
+    pub(super) fn new(
+        head: &response::Parts,
+        content: Option<ContentDecoder>,
+        error_body: Option<(Vec<u8>, Duration)>,
+    ) -> Self {
+        Self {
+            status: head.status.as_u16(),
+            headers: head.headers.clone(),
+            content,
+            error_body,
+        }
+    }
+
+    /// Returns the provider's id of the request, under whichever name it goes.
+    pub(super) fn request_id(&self) -> Option<String> {
+        REQUEST_IDS
+            .iter()
+            .find_map(|name| self.headers.get(*name))
+            .and_then(|value| value.to_str().ok())
+            .map(|id| id.chars().take(REQUEST_ID_LIMIT).collect())
+    }
+}
+
+/// A longer id of a request is no id.
+const REQUEST_ID_LIMIT: usize = 200;
+
+/// The names under which providers send their id of a request, the provider's own before those of
+/// what stands in front of it. Sources: the providers' documents and recorded responses.
+const REQUEST_IDS: [&str; 12] = [
+    "x-request-id",
+    "request-id",
+    "x-ds-trace-id",
+    "apim-request-id",
+    "x-ms-client-request-id",
+    "x-amzn-requestid",
+    "x-generation-id",
+    "x-kong-request-id",
+    "x-debug-trace-id",
+    "inference-id",
+    "x-conversation-id",
+    "cf-ray",
+];
