@@ -19,13 +19,25 @@ pub(crate) fn note(text: &str) {
     let _lost = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Says what went wrong, and what lies behind it.
+/// Says what went wrong, in one sentence.
 pub(crate) fn complain(error: &anyhow::Error) -> ExitCode {
-    note(&format!("error: {error}"));
-    for cause in error.chain().skip(1) {
-        note(&format!("  caused by: {cause}"));
-    }
+    note(&format!("error: {}", one_line(error)));
     ExitCode::from(REFUSED)
+}
+
+/// Returns what went wrong and what lies behind it, each said once.
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
+    error
+        .chain()
+        .skip(1)
+        .fold(error.to_string(), |line, cause| {
+            let cause = cause.to_string();
+            if line.ends_with(&cause) {
+                line
+            } else {
+                format!("{line}: {cause}")
+            }
+        })
 }
 
 /// The exit code of input that cannot be used: nothing was sent.

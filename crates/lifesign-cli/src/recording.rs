@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use http::{HeaderMap, StatusCode};
 use lifesign::Recorder;
 use lifesign_wire::recording::{End, Ending, Head, Opening, encode_chunk};
@@ -29,6 +29,12 @@ struct Lines {
 impl RecordingFile {
     /// Returns a recording that will be written to `path`, which must be writable now.
     pub(crate) fn create(path: &Path, wire: &str, model: Option<&str>) -> anyhow::Result<Self> {
+        // What is beside a directory may be writable, and yet nothing can be moved onto it.
+        ensure!(
+            !path.is_dir(),
+            "--record: {} is a directory",
+            path.display()
+        );
         let beside = beside(path);
         std::fs::File::create(&beside)
             .and_then(|_| std::fs::remove_file(&beside))

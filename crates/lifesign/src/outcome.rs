@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use lifesign_core::{AttemptRecord, Failure, FailureCode, FailureReport, Usage};
+use lifesign_core::{AttemptRecord, Failure, FailureCode, FailureReport, Phase, Usage};
 use lifesign_wire::{Answer, ToolCall};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 /// A whole answer, and what it took to get it.
 #[derive(Clone, Debug)]
@@ -177,6 +178,21 @@ impl From<&Failed> for CallReport {
 }
 
 impl Failed {
+    /// Returns the end of a call that was refused before anything was sent.
+    ///
+    /// `why` names what cannot be used, in one clause.
+    pub fn refused(why: impl Into<String>) -> Self {
+        let mut failure = Failure::new(FailureCode::RefusedSetting, Phase::Queued);
+        failure.detail = Some(why.into());
+        Self {
+            failure,
+            partial: None,
+            id: Uuid::now_v7().to_string(),
+            attempts: Vec::new(),
+            elapsed: Duration::ZERO,
+        }
+    }
+
     /// Returns the exit code of a program whose call failed so.
     ///
     /// A lost connection keeps its own code, whether or not content came before.

@@ -6,20 +6,59 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lifesign::{Answered, CallEvent, CallReport, CallRequest, CallStream, Failed};
+use lifesign::{Answered, CallEvent, CallReport, CallRequest, CallStream, Client, Failed};
 use lifesign_core::duration::human_measured;
 use lifesign_core::{SettingError, Value};
 use lifesign_wire::{RawRequest, Request};
 
 use super::target::Target;
 use crate::args::CallArgs;
-use crate::output::{note, print_line};
+use crate::output::{complain, note, one_line, print_line};
 use crate::recording::RecordingFile;
 use crate::status_line::StatusLine;
 
 pub(crate) async fn run(args: CallArgs) -> anyhow::Result<ExitCode> {
+    let Prepared {
+        client,
+        request,
+        recording,
+    } = match prepare(&args) {
+        Ok(prepared) => prepared,
+        Err(error) if args.json => {
+            report(&Err(Box::new(Failed::refused(one_line(&error)))))?;
+            return Ok(complain(&error));
+        }
+        Err(error) => return Err(error),
+    };
+    let mut teller = Teller::new(args.json);
+    let ended = follow(client.stream(request), &mut teller).await?;
+    if args.json {
+        report(&ended)?;
+    } else {
+        teller.conclude(&ended)?;
+    }
+    // The call is over, and its outcome stands whatever becomes of the recording.
+    match recording.map(|recording| recording.finish()) {
+        None | Some(Ok(true)) => {}
+        Some(Ok(false)) => note("note: nothing was recorded, since no attempt got a response"),
+        Some(Err(error)) => note(&format!("error: {}", one_line(&error))),
+    }
+    Ok(match &ended {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(failed) => ExitCode::from(failed.exit_code()),
+    })
+}
+
+/// Everything that can be refused before anything is sent.
+struct Prepared {
+    client: Client,
+    request: CallRequest,
+    recording: Option<Arc<RecordingFile>>,
+}
+
+fn prepare(args: &CallArgs) -> anyhow::Result<Prepared> {
     let target = Target::load(&args.target)?;
-    let asked = Asked::read(&args)?;
+    let asked = Asked::read(args)?;
     let settings = target.settings(asked.model())?;
     let client = target.client()?;
     let upstream = target.with_key(args.api_key_env.as_deref())?;
@@ -36,27 +75,21 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<ExitCode> {
     if let Some(recording) = &recording {
         request = request.record(Arc::clone(recording) as _);
     }
+    Ok(Prepared {
+        client,
+        request,
+        recording,
+    })
+}
 
-    let mut teller = Teller::new(args.json);
-    let ended = follow(client.stream(request), &mut teller).await?;
-    let report = match &ended {
+/// Prints the one JSON object.
+fn report(ended: &Ended) -> anyhow::Result<()> {
+    let report = match ended {
         Ok(answered) => CallReport::from(&**answered),
         Err(failed) => CallReport::from(&**failed),
     };
-    if let Some(recording) = recording
-        && !recording.finish()?
-    {
-        note("note: nothing was recorded, since no attempt got a response");
-    }
-    if args.json {
-        print_line(&serde_json::to_string(&report).context("the report cannot be written")?)?;
-    } else {
-        teller.conclude(&ended)?;
-    }
-    Ok(match &ended {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(failed) => ExitCode::from(failed.exit_code()),
-    })
+    let text = serde_json::to_string(&report).context("the report cannot be written")?;
+    Ok(print_line(&text)?)
 }
 
 /// What to ask.
@@ -140,7 +173,14 @@ async fn follow(mut stream: CallStream, teller: &mut Teller) -> anyhow::Result<E
             }
             item = stream.next() => match item {
                 Some(Ok(CallEvent::Finished(answered))) => return Ok(Ok(answered)),
-                Some(Ok(event)) => teller.tell(&event)?,
+                Some(Ok(event)) => match teller.tell(&event) {
+                    // Nobody reads on, as after `| head`: what comes now would be paid for nobody.
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                        let failed = stream.cancel().context("the call was over already")?;
+                        return Ok(Err(failed));
+                    }
+                    told => told?,
+                },
                 Some(Err(failed)) => return Ok(Err(failed)),
                 None => anyhow::bail!("the call ended without saying how"),
             },

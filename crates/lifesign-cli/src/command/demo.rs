@@ -13,6 +13,7 @@ use lifesign_core::duration::human_measured;
 use lifesign_core::{Limit, Notices, Setting, SettingError, Settings, Target, resolve};
 use lifesign_standin::Standin;
 use lifesign_wire::{Request, Wire};
+use serde::Serialize;
 
 use crate::args::DemoArgs;
 use crate::output::print_line;
@@ -237,8 +238,11 @@ impl Played {
                 Ok(answered) => CallReport::from(&**answered),
                 Err(failed) => CallReport::from(&**failed),
             };
-            let line = serde_json::json!({ "scenario": self.scene.scenario, "report": report });
-            return Ok(print_line(&line.to_string())?);
+            let line = serde_json::to_string(&Line {
+                scenario: self.scene.scenario,
+                report,
+            });
+            return Ok(print_line(&line.context("the report cannot be written")?)?);
         }
         let real = |fast: Duration| human_measured(rounded(fast * self.speed));
         print_line(&format!("The provider {}.", self.scene.provider))?;
@@ -275,6 +279,13 @@ impl Played {
         print_line(&format!("    why: {}", self.scene.because))?;
         Ok(print_line("")?)
     }
+}
+
+/// What `--json` prints of a scene.
+#[derive(Serialize)]
+struct Line {
+    scenario: &'static str,
+    report: CallReport,
 }
 
 /// Returns `failure` with its times as they would have been without the speed.

@@ -92,8 +92,12 @@ fn upstream_at(base_url: &str, wire: Option<&str>) -> Result<UpstreamConfig, Set
         refuse("--wire", wire, "is no wire".to_owned()).with_accepted(known.join(", "))
     })?;
     let base_url = BaseUrl::parse(base_url).map_err(|error| {
-        refuse("--base-url", base_url, format!("cannot be used: {error}"))
-            .with_accepted("a URL such as https://api.openai.com or http://127.0.0.1:8080/v1")
+        let accepted = "a URL such as https://api.openai.com or http://127.0.0.1:8080/v1";
+        // Where a name and password or a query stand, there may be a secret.
+        if base_url.contains(['@', '?', '#']) {
+            return SettingError::new("--base-url", error.to_string()).with_accepted(accepted);
+        }
+        refuse("--base-url", base_url, format!("cannot be used: {error}")).with_accepted(accepted)
     })?;
     Ok(UpstreamConfig::new(wire, base_url))
 }
