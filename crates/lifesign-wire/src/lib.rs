@@ -5,7 +5,7 @@ pub use self::answer::{Answer, RoundTrip};
 pub use self::error_body::ProviderError;
 pub use self::event::{Event, ToolPiece};
 pub use self::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
-pub use self::reader::{Expect, Incomplete, ReadError, ReadLimits, Reader, Sink, State};
+pub use self::reader::{Expect, Incomplete, ReadError, ReadLimits, Reader, SignReader, Sink, State};
 pub use self::repetition::{Kind, Repetition};
 pub use self::request::{
     Content, Message, RawRequest, RawRequestError, Request, Role, Tool, ToolChoice,

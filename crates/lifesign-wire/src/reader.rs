@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use self::extent::JsonExtent;
+pub use self::signs::SignReader;
 use crate::ProviderError;
 use crate::answer::{Answer, Assembly};
 use crate::event::Event;
@@ -21,6 +22,7 @@ use crate::sniff::{Body, Sniffer};
 use crate::wire::{Decode, Oddities, Told, Wire};
 
 mod extent;
+mod signs;
 
 /// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use std::fmt;
 
 use lifesign_core::{HeartbeatOrigin, Sign};
 
+use crate::event::Event;
 use crate::frame::SseFrame;
 use crate::judge::{self, Judge};
 use crate::wire::{Decode, Meaning, Told, Wire};
@@ -44,6 +45,7 @@ pub struct Classifier {
     /// The part of the answer that the last delta went into. The decoder sees the first delta of
     /// each run, so that whatever depends on a part having been filled stays true.
     slot: Option<Slot>,
+    is_over: bool,
 }
 
 /// What a scan is certain of.
@@ -66,6 +68,7 @@ impl Classifier {
             decoder: wire.decoder(),
             judge: Judge::default(),
             slot: None,
+            is_over: false,
         }
     }
 
@@ -87,11 +90,19 @@ impl Classifier {
             return Some(self.judge.judge(meaning));
         }
         self.slot = scanned.and_then(|scanned| scanned.slot);
-        let meaning = self.decoder.event(event, &mut |_| {});
+        let is_over = &mut self.is_over;
+        let meaning = self.decoder.event(event, &mut |event| {
+            *is_over |= matches!(event, Event::Error(_) | Event::Terminal);
+        });
         if meaning.told == Told::Unreadable && !event.terminated {
             return None;
         }
         Some(self.judge.judge(meaning))
+    }
+
+    /// Returns whether the answer said that it is over, or failed.
+    pub const fn is_over(&self) -> bool {
+        self.is_over
     }
 }
 

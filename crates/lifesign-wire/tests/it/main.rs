@@ -13,4 +13,6 @@ mod framing;
 #[cfg(test)]
 mod responses;
 #[cfg(test)]
+mod sign_reader;
+#[cfg(test)]
 mod wires;
