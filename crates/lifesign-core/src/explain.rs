@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::key::limit_text;
 use crate::{BoundName, CallShape, Join, JoinBlock, KEYS, Limit, Row, Settings, duration, rows};
 
 /// One setting as it stands for one call.
@@ -33,7 +32,11 @@ pub fn explain(settings: &Settings, shape: &CallShape) -> Vec<Explained> {
             Some(match row {
                 Some(row) => Explained {
                     key: key.name,
-                    value: limit_text(row.limit),
+                    value: match row.limit {
+                        // A computed limit may have more digits than anyone reads.
+                        Limit::After(limit) => duration::human_measured(limit),
+                        Limit::Off => "off".to_owned(),
+                    },
                     origin: row.origin.to_string(),
                     applies: row.in_force().is_some(),
                     means: means(row, settings, shape),

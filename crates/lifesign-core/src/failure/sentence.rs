@@ -78,7 +78,7 @@ impl Failure {
                 return (what, "try again later or allow more");
             }
             FailureCode::NoContent => {
-                let what = "The model's server was at work";
+                let what = "The model's server gave signs of work";
                 return (
                     format!("{what}{time} without a word of an answer"),
                     TRY_AGAIN,

@@ -26,6 +26,9 @@ pub enum EndpointError {
     /// The URL has no host.
     #[error("the URL names no host")]
     NoHost,
+    /// What follows the host is no port.
+    #[error("the port must be a number from 1 to 65535")]
+    Port,
     /// The scheme is missing or another than `http` and `https`.
     #[error("the URL must begin with http:// or https://")]
     Scheme,
@@ -59,6 +62,13 @@ impl Endpoint {
         if host.is_empty() {
             return Err(EndpointError::NoHost);
         }
+        let after_host = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+        let port = match after_host.strip_prefix(':') {
+            None | Some("") => default_port(tls),
+            Some(digits) => {
+                digits.parse().ok().filter(|port| *port > 0).ok_or(EndpointError::Port)?
+            }
+        };
         Ok(Self {
             tls,
             host,
