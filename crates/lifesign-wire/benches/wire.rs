@@ -129,10 +129,7 @@ fn classifying(c: &mut Criterion) {
 
 /// A whole answer of a thousand deltas, from its bytes to its assembled text.
 fn answer(c: &mut Criterion) {
-    let mut stream = String::new();
-    for n in 0..1000 {
-        stream.push_str(&format!("data: {DELTA_HEAD}{n}{DELTA_TAIL}\n\n"));
-    }
+    let mut stream = made_up(1000);
     stream.push_str("data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n");
     stream.push_str("data: [DONE]\n\n");
     let mut group = c.benchmark_group("answer");
@@ -207,12 +204,17 @@ fn recorded(folders: &[&str]) -> Vec<u8> {
             stream.extend_from_slice(b"\n\n");
         }
     }
-    if stream.is_empty() { made_up() } else { stream }
+    if stream.is_empty() {
+        made_up(4000).into_bytes()
+    } else {
+        stream
+    }
 }
 
-fn made_up() -> Vec<u8> {
-    let deltas = (0..4000).map(|n| format!("data: {DELTA_HEAD}{n}{DELTA_TAIL}\n\n"));
-    deltas.collect::<String>().into_bytes()
+/// Makes a stream of chat deltas.
+fn made_up(deltas: usize) -> String {
+    let frame = |n| format!("data: {DELTA_HEAD}{n}{DELTA_TAIL}\n\n");
+    (0..deltas).map(frame).collect()
 }
 
 const DELTA_HEAD: &str = r#"{"id":"chatcmpl-B0J7p1yWkF7m3h2x9Qd4s8LzTnVc5","object":"chat.completion.chunk","created":1735689600,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_0aa8d3e20b","choices":[{"index":0,"delta":{"content":" token "#;

@@ -253,6 +253,37 @@ fn a_line_larger_than_its_cap_fails_as_soon_as_the_cap_is_passed() {
 }
 
 #[test]
+fn a_huge_line_in_small_reads_is_looked_at_once() {
+    // Looked at again with each read, it would keep this test busy for hours.
+    let mut framer = SseFramer::new(FrameLimits::default());
+    let mut lengths = Vec::new();
+    let mut push = |chunk: &[u8]| {
+        framer.push(chunk, |frame| {
+            let SseFrame::Event(event) = frame else {
+                panic!("{frame:?}")
+            };
+            lengths.push(event.data.len());
+        })
+    };
+
+    push(b"data: ").unwrap();
+    for _ in 0..(15 << 20) / 64 {
+        push(&[b'x'; 64]).unwrap();
+    }
+    push(b"\n\n").unwrap();
+    let refused = (0..(20 << 20) / 64).find_map(|_| push(&[b'x'; 64]).err());
+
+    assert_eq!(lengths, [15 << 20]);
+    assert_eq!(
+        refused,
+        Some(TooLarge {
+            what: Part::Line,
+            limit: 16 << 20
+        })
+    );
+}
+
+#[test]
 fn a_frame_of_many_lines_has_a_cap_too() {
     let mut framer = SseFramer::new(FrameLimits {
         line: 10,
