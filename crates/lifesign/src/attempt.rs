@@ -18,6 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, header, response};
 use lifesign_core::{Commit, Hints, Phase, Watch};
+use lifesign_wire::recording::Ending;
 use lifesign_wire::{Expect, ProviderError, Reader, State};
 
 pub(crate) use self::end::{AttemptEnd, Cause};
@@ -27,8 +28,6 @@ use crate::clock;
 use crate::event::CallEvent;
 use crate::guard::{Ask, Guard, Woken};
 use crate::job::Job;
-use lifesign_wire::recording::Ending;
-
 use crate::recorder::Recorder;
 use crate::transport::{
     ConnectError, ConnectProgress, Connection, ContentDecoder, Exchange, Step, TransportError,

@@ -62,17 +62,22 @@ impl Endpoint {
         if host.is_empty() {
             return Err(EndpointError::NoHost);
         }
-        let after_host = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+        let after_host = authority
+            .as_str()
+            .strip_prefix(authority.host())
+            .unwrap_or_default();
         let port = match after_host.strip_prefix(':') {
             None | Some("") => default_port(tls),
-            Some(digits) => {
-                digits.parse().ok().filter(|port| *port > 0).ok_or(EndpointError::Port)?
-            }
+            Some(digits) => digits
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or(EndpointError::Port)?,
         };
         Ok(Self {
             tls,
             host,
-            port: authority.port_u16().unwrap_or_else(|| default_port(tls)),
+            port,
             http2,
         })
     }

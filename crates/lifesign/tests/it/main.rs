@@ -2,6 +2,8 @@
 
 // The attribute tells the lints that helpers are tests too.
 #[cfg(test)]
+mod calls;
+#[cfg(test)]
 mod cases;
 #[cfg(test)]
 mod harness;

@@ -1,0 +1,388 @@
+//! What a call does between and around its attempts.
+
+use std::time::Duration;
+
+use lifesign::{CallEvent, CallRequest, Client, Outcome, Upstream};
+use lifesign_core::{Layer, Origin, Settings, Target, Value, resolve};
+use lifesign_standin::Standin;
+use lifesign_wire::{RawRequest, Request, Wire};
+use pretty_assertions::assert_eq;
+
+use crate::harness::Case;
+
+fn settings(sets: &[(&str, &str)]) -> Settings {
+    let mut layer = Layer::new();
+    for (key, value) in sets {
+        layer.set(key, Value::of_text(value), Origin::Call).unwrap();
+    }
+    let wire = Wire::OPENAI_CHAT.defaults();
+    resolve(
+        &[layer],
+        &Target {
+            wire: &wire,
+            host: Some("127.0.0.1"),
+            model: Some("m"),
+        },
+    )
+    .unwrap()
+}
+
+fn ask(standin: &Standin, model: &str, sets: &[(&str, &str)]) -> CallRequest {
+    let upstream = Upstream::new(Wire::OPENAI_CHAT, &standin.url()).unwrap();
+    CallRequest::new(upstream, Request::prompt(model, "hello")).settings(settings(sets))
+}
+
+#[tokio::test]
+async fn a_wait_that_one_call_was_told_of_holds_the_others_of_its_model() {
+    let script = "attempt 1: status 429 json [retry-after-ms: 600]; error rate_limit_error; eof\n\
+                  attempt 2+: answer \"ok\"";
+    let standin = Standin::script(script).unwrap().start().await.unwrap();
+    let client = Client::new().unwrap();
+
+    let mut first = client.stream(ask(&standin, "m", &[]));
+    let Some(Ok(CallEvent::Retrying { wait, .. })) = first.next().await else {
+        panic!("the first call was not told to wait");
+    };
+    assert!(wait >= Duration::from_millis(600));
+    let mut second = client.stream(ask(&standin, "m", &[]));
+    let Some(Ok(CallEvent::Holding { wait })) = second.next().await else {
+        panic!("the second call did not wait");
+    };
+    assert!(wait <= Duration::from_millis(660), "{wait:?}");
+    let other_model = client.answer(ask(&standin, "other", &[])).await.unwrap();
+    assert!(
+        other_model.elapsed < Duration::from_millis(400),
+        "{:?}",
+        other_model.elapsed
+    );
+
+    let waited = loop {
+        match second.next().await {
+            Some(Ok(CallEvent::Finished(answered))) => break answered.attempts[0].waited_ms,
+            Some(Ok(_)) => {}
+            ended => panic!("{ended:?}"),
+        }
+    };
+    assert!((300..=660).contains(&waited), "{waited}");
+}
+
+#[tokio::test]
+async fn a_hold_beyond_the_longest_wait_fails_the_call_at_once_and_asks_nobody() {
+    let script = "status 429 json [retry-after: 30]; error rate_limit_error; eof";
+    let standin = Standin::script(script).unwrap().start().await.unwrap();
+    let client = Client::new().unwrap();
+    let sets = [("retry.max_wait", "10s")];
+
+    let first = client.answer(ask(&standin, "m", &sets)).await.unwrap_err();
+    assert_eq!(first.failure.code.name(), "exhausted");
+    assert!(first.failure.resets_at.is_some());
+    assert_eq!(
+        first.attempts[0].outcome,
+        lifesign_core::AttemptOutcome::Failed(lifesign_core::FailureCode::RateLimited)
+    );
+
+    let second = client.answer(ask(&standin, "m", &sets)).await.unwrap_err();
+    assert_eq!(second.failure.code.name(), "exhausted");
+    assert_eq!((second.attempts.len(), standin.requests().len()), (0, 1));
+    assert!(
+        second.elapsed < Duration::from_millis(100),
+        "{:?}",
+        second.elapsed
+    );
+}
+
+#[tokio::test]
+async fn a_wait_that_the_wall_clock_cannot_outlast_is_not_slept() {
+    let script = "status 429 json [retry-after: 5]; error rate_limit_error; eof";
+    let played = Case::new(script)
+        .speed(1.0)
+        .set("bounds.wall_clock", "2s")
+        .play()
+        .await;
+
+    assert_eq!(played.code(), "rate_limited");
+    assert!(
+        played.elapsed < Duration::from_millis(500),
+        "{:?}",
+        played.elapsed
+    );
+    assert!(played.report.failure.unwrap().resets_at.is_some());
+    assert_eq!(played.standin.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn an_overload_with_a_wait_beyond_the_longest_stays_an_overload() {
+    let script = "status 503 json [retry-after: 500]; error overloaded_error; eof";
+    let played = Case::new(script).play().await;
+
+    assert_eq!((played.code(), played.requests().len()), ("overloaded", 1));
+    assert!(played.report.failure.unwrap().resets_at.is_some());
+}
+
+#[tokio::test]
+async fn a_provider_that_says_not_to_retry_is_obeyed() {
+    let script = "status 500 json [x-should-retry: false]; error server_error; eof";
+    let played = Case::new(script).play().await;
+
+    assert_eq!(
+        (played.code(), played.requests().len()),
+        ("provider_error", 1)
+    );
+}
+
+#[tokio::test]
+async fn settled_refusals_are_not_repeated_and_carry_the_providers_words() {
+    for (status, code) in [
+        (400, "rejected"),
+        (401, "rejected"),
+        (404, "rejected"),
+        (402, "exhausted"),
+    ] {
+        let script = format!(
+            "status {status} json [x-request-id: req_1]; \
+             bytes \"{{\\\"error\\\":{{\\\"message\\\":\\\"no such thing\\\"}}}}\"; eof"
+        );
+        let played = Case::new(&script).play().await;
+
+        assert_eq!(
+            (played.code(), played.requests().len()),
+            (code, 1),
+            "{status}"
+        );
+        let failure = played.report.failure.clone().unwrap();
+        assert_eq!(
+            (failure.status, failure.request_id.as_deref()),
+            (Some(status), Some("req_1"))
+        );
+        assert!(
+            played.message().contains("no such thing"),
+            "{}",
+            played.message()
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_status_stands_whatever_the_body_of_an_error_does() {
+    for ending in ["hold", "cut", "rst", "repeat 0.05 { bytes \" \" } forever"] {
+        let script = format!("status 400 json; bytes \"{{\"; {ending}");
+        let played = Case::new(&script)
+            .speed(1.0)
+            .set("bounds.raw_silence", "300ms")
+            .play()
+            .await;
+
+        assert_eq!(played.code(), "rejected", "{ending}");
+        assert!(
+            played.elapsed < Duration::from_millis(800),
+            "{ending}: {:?}",
+            played.elapsed
+        );
+    }
+}
+
+#[tokio::test]
+async fn reasoning_that_was_not_handed_out_may_be_thrown_away_where_that_is_allowed() {
+    let script = "attempt 1: status 200 sse; think \"hm\"; hold\nattempt 2: answer \"ok\"";
+    let fast = [
+        ("bounds.raw_silence", "200ms"),
+        ("retry.transport.first_delay", "20ms"),
+    ];
+    let allowed = [fast[0], fast[1], ("retry.after_reasoning", "true")];
+    let answer = async |sets: &[(&str, &str)], hands_out: bool| {
+        let standin = Standin::script(script).unwrap().start().await.unwrap();
+        let client = Client::new().unwrap();
+        if !hands_out {
+            return client
+                .answer(ask(&standin, "m", sets))
+                .await
+                .map(|answered| answered.answer.text);
+        }
+        let mut stream = client.stream(ask(&standin, "m", sets));
+        loop {
+            match stream.next().await.unwrap() {
+                Ok(CallEvent::Finished(answered)) => return Ok(answered.answer.text),
+                Ok(_) => {}
+                Err(failed) => return Err(failed),
+            }
+        }
+    };
+
+    assert_eq!(answer(&allowed, false).await.unwrap(), "ok");
+    for (sets, hands_out) in [(&fast[..], false), (&allowed[..], true)] {
+        let failed = answer(sets, hands_out).await.unwrap_err();
+        assert_eq!(failed.failure.code.name(), "raw_silent");
+        assert_eq!(failed.partial.unwrap().reasoning.as_deref(), Some("hm"));
+    }
+}
+
+#[tokio::test]
+async fn a_finish_waits_a_moment_for_late_usage_and_no_longer() {
+    let late = "status 200 sse; text \"ok\"; finish \"stop\"; +0.3 \
+                usage {\"prompt_tokens\":12,\"completion_tokens\":3}; hold";
+    let played = Case::new(late).speed(1.0).play().await;
+    assert_eq!((played.code(), &*played.report.text), ("completed", "ok"));
+    assert_eq!(played.report.usage.unwrap().input_tokens, Some(12));
+
+    let never = "status 200 sse; text \"ok\"; finish \"stop\"; repeat 0.05 { comment } forever";
+    let played = Case::new(never)
+        .speed(1.0)
+        .set("grace.usage", "300ms")
+        .play()
+        .await;
+    assert_eq!((played.code(), played.report.usage), ("completed", None));
+    assert!(
+        (300..600).contains(&played.elapsed.as_millis()),
+        "{:?}",
+        played.elapsed
+    );
+}
+
+#[tokio::test]
+async fn what_is_lost_after_a_finish_is_only_the_usage() {
+    for ending in ["cut", "rst", "eof"] {
+        let script = format!("status 200 sse; text \"ok\"; finish \"stop\"; {ending}");
+        let played = Case::new(&script).play().await;
+
+        assert_eq!(
+            (played.code(), &*played.report.text),
+            ("completed", "ok"),
+            "{ending}"
+        );
+        assert_eq!(played.report.finish_reason.as_deref(), Some("stop"));
+    }
+}
+
+#[tokio::test]
+async fn every_attempt_sends_the_same_bytes_and_a_raw_body_passes_as_it_is() {
+    let script = "attempt 1-2: status 500 json; error server_error; eof\nattempt 3: answer \"ok\"";
+    let standin = Standin::script(script).unwrap().start().await.unwrap();
+    let upstream = Upstream::new(Wire::OPENAI_CHAT, &standin.url())
+        .unwrap()
+        .with_key("sk-secret");
+    let body = r#"{ "model":"m", "stream":true , "seed": 1.0, "messages":[] }"#;
+    let request = CallRequest::raw(upstream, RawRequest::parse(body).unwrap())
+        .settings(settings(&[("retry.transport.first_delay", "10ms")]));
+
+    let answered = Client::new().unwrap().answer(request).await.unwrap();
+
+    assert_eq!(answered.attempts.len(), 3);
+    for request in standin.requests() {
+        assert_eq!(request.body, body.as_bytes());
+        assert_eq!(request.path, "/v1/chat/completions");
+        assert_eq!(request.header("authorization"), Some("Bearer sk-secret"));
+        assert_eq!(
+            request.header("content-length"),
+            Some(&*body.len().to_string())
+        );
+    }
+    assert!(!format!("{answered:?}").contains("sk-secret"));
+}
+
+#[tokio::test]
+async fn a_request_past_its_cap_is_refused_before_anything_is_sent() {
+    let standin = Standin::script("answer \"ok\"")
+        .unwrap()
+        .start()
+        .await
+        .unwrap();
+    let request = ask(&standin, "m", &[("limits.request", "20 B")]);
+
+    let failed = Client::new().unwrap().answer(request).await.unwrap_err();
+
+    assert_eq!(failed.failure.code.name(), "too_large");
+    assert_eq!(failed.outcome(), Outcome::Failed);
+    assert!(standin.connections().is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_past_its_cap_is_too_large_and_what_came_is_kept() {
+    let script = "status 200 sse; repeat 0.001 { text \"xxxxxxxxxx\" } forever";
+    let played = Case::new(script)
+        .speed(1.0)
+        .set("limits.answer", "1 KiB")
+        .play()
+        .await;
+
+    assert_eq!((played.code(), played.requests().len()), ("too_large", 1));
+    assert!(
+        (1_024..1_200).contains(&played.report.text.len()),
+        "{}",
+        played.report.text.len()
+    );
+    played.assert_left(0).await;
+}
+
+#[tokio::test]
+async fn the_readers_pause_is_not_the_providers_silence() {
+    let script = "status 200 sse; text \"a\"; +0.1 text \"b\"; finish \"stop\"; done; eof";
+    let standin = Standin::script(script).unwrap().start().await.unwrap();
+    let client = Client::new().unwrap();
+    let mut stream = client.stream(ask(&standin, "m", &[("bounds.raw_silence", "400ms")]));
+
+    let mut text = String::new();
+    loop {
+        match stream.next().await.unwrap().unwrap() {
+            CallEvent::Text(piece) => {
+                text.push_str(&piece);
+                tokio::time::sleep(Duration::from_millis(900)).await;
+            }
+            CallEvent::Finished(_) => break,
+            _ => {}
+        }
+    }
+
+    assert_eq!(text, "ab");
+}
+
+#[tokio::test]
+async fn a_dropped_call_closes_its_socket_at_once() {
+    for script in [
+        "hold",
+        "status 200 sse; hold",
+        "status 200 sse; text \"a\"; hold",
+    ] {
+        let standin = Standin::script(script).unwrap().start().await.unwrap();
+        let client = Client::new().unwrap();
+        let mut stream = client.stream(ask(&standin, "m", &[]));
+        let waited = async {
+            while let Some(item) = stream.next().await {
+                item.unwrap();
+            }
+        };
+        tokio::select! {
+            () = waited => panic!("the call ended"),
+            () = tokio::time::sleep(Duration::from_millis(150)) => {}
+        }
+        drop(stream);
+
+        let left = standin
+            .wait_for_peer_closed(0, Duration::from_millis(500))
+            .await;
+        assert!(left.is_some(), "{script}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_html_is_not_an_answer_and_nothing_of_it_is_repeated() {
+    let script = "status 200 [content-type: text/html]; bytes \"<html>secret page</html>\"; eof";
+    let played = Case::new(script).play().await;
+
+    assert_eq!((played.code(), played.requests().len()), ("unreadable", 1));
+    assert!(
+        !played
+            .report
+            .failure
+            .unwrap()
+            .sentence
+            .contains("secret page")
+    );
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let script = "status 302 [location: http://127.0.0.1:1/elsewhere]; eof";
+    let played = Case::new(script).play().await;
+
+    assert_eq!((played.code(), played.requests().len()), ("rejected", 1));
+}
