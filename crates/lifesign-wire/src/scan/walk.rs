@@ -262,3 +262,106 @@ const MOST_DIGITS: usize = 15;
 
 /// How deep a value that is walked over may nest: less than the decoder bears.
 const DEEPEST: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the walk is certain of an object with this value in it.
+    fn is_certain(value: &[u8]) -> bool {
+        Walk::over(&[b"{\"a\":", value, b"}"].concat(), |_, walk| walk.skip()).is_some()
+    }
+
+    #[test]
+    fn values_of_every_kind_are_walked_over() {
+        for value in [
+            "null",
+            "true",
+            "false",
+            "0",
+            "-1.5",
+            "123456789012345",
+            "\"\"",
+            r#""a \"quoted\" \\ \/ \b\f\n\r\t one, long enough for words""#,
+            "\"\u{e9}\"",
+            " [ ] ",
+            "[1,[2,{}]]",
+            r#"{"a":1,"b":[{"c":null}]}"#,
+        ] {
+            assert!(is_certain(value.as_bytes()), "{value}");
+        }
+    }
+
+    #[test]
+    fn what_the_decoder_may_not_bear_is_not_certain() {
+        for value in [
+            "",
+            "nul",
+            "+1",
+            "01",
+            "1.",
+            ".5",
+            "1e5",
+            "1234567890123456",
+            "-",
+            "\"",
+            "\"\\\"",
+            r#""\u0041""#,
+            r#""\x""#,
+            "[1,]",
+            "[1 2]",
+            "[",
+            r#"{"a"}"#,
+            r#"{"a":1,}"#,
+            r#"{a:1}"#,
+            "1}{",
+            "1 1",
+        ] {
+            assert!(!is_certain(value.as_bytes()), "{value}");
+        }
+        assert!(!is_certain(b"\"\xff\""));
+        assert!(!is_certain(&[b"[".repeat(17), b"]".repeat(17)].concat()));
+    }
+
+    #[test]
+    fn every_byte_in_every_place_of_a_string_is_what_the_decoder_takes_it_for() {
+        for byte in 0..=u8::MAX {
+            for place in 0..20 {
+                let mut value = b"\"aaaaaaaaaaaaaaaaaaaa\"".to_vec();
+                value[place + 1] = byte;
+                let object = [b"{\"a\":", &*value, b"}"].concat();
+
+                let decoded = serde_json::from_slice::<serde_json::Value>(&object);
+
+                assert_eq!(is_certain(&value), decoded.is_ok(), "{byte} at {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn counts_are_whole_and_small() {
+        let count = |text: &'static str| {
+            let mut count = None;
+            Walk::over(text.as_bytes(), |_, walk| {
+                count = walk.count();
+                count.map(drop)
+            })
+            .and(count)
+        };
+
+        assert_eq!(count("{\"a\": 120 }"), Some(120));
+        assert_eq!(count("{\"a\":1.0}"), None);
+        assert_eq!(count("{\"a\":-1}"), None);
+        assert_eq!(count("{\"a\":null}"), None);
+    }
+
+    #[test]
+    fn a_field_is_noted_once() {
+        let mut seen = Seen::default();
+
+        assert_eq!(
+            [3, 4, 3].map(|field| seen.once(field)),
+            [Some(()), Some(()), None]
+        );
+    }
+}

@@ -128,6 +128,10 @@ fn a_blank_line_is_told_unless_it_closes_an_event_or_a_comment() {
         whole("\n\ndata: 1\n\n\n: a\n\n\n"),
         ["blank", "blank", "event 1", "blank", "comment a", "blank"]
     );
+    assert_eq!(
+        whole(": a\ndata: 1\n\n\n"),
+        ["comment a", "event 1", "blank"]
+    );
 }
 
 #[test]
