@@ -12,16 +12,16 @@ use self::block::{Kind as Holds, Open};
 use self::event::{Delta, Frame, Message, Tokens};
 use crate::ProviderError;
 use crate::answer::Answer;
+use crate::dialect::Scanned;
+use crate::dialect::{
+    Decode, Dialect, EncodeError, EventSink, Meaning, NotThisWire, Oddities, Told, defaults,
+};
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
 use crate::lenient::from_json;
 use crate::repetition::Kind;
 use crate::request::Request;
-use crate::scan::Scanned;
 use crate::tool_calls::EmptyArguments;
-use crate::wire::{
-    Decode, Dialect, EncodeError, EventSink, Meaning, NotThisWire, Oddities, Told, defaults,
-};
 
 mod block;
 mod event;
@@ -70,6 +70,10 @@ impl Dialect for Anthropic {
 
     fn scan(&self, data: &[u8]) -> Option<Scanned> {
         scan::scan(data)
+    }
+
+    fn default_max_tokens(&self) -> Option<u64> {
+        Some(DEFAULT_MAX_TOKENS)
     }
 
     fn empty_arguments(&self) -> EmptyArguments {
@@ -427,3 +431,7 @@ fn say<'a>(
         meaning
     })
 }
+
+/// What an answer may have where nobody says: the wire wants a number, and every model takes this
+/// one.
+const DEFAULT_MAX_TOKENS: u64 = 4_096;

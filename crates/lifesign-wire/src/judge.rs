@@ -5,10 +5,10 @@ use std::time::Duration;
 use lifesign_core::{HeartbeatOrigin, Progress, Sign};
 use serde::Deserialize;
 
+use crate::dialect::{Meaning, Told};
 use crate::frame::SseEvent;
 use crate::lenient::{Count, Text};
 use crate::repetition::{Kind, Repetition};
-use crate::wire::{Meaning, Told};
 
 /// Judges the events of one stream.
 #[derive(Debug, Default)]

@@ -2,10 +2,13 @@
 #![forbid(unsafe_code)]
 
 pub use self::answer::{Answer, RoundTrip};
+pub use self::dialect::{EncodeError, Oddities};
 pub use self::error_body::ProviderError;
 pub use self::event::{Event, ToolPiece};
 pub use self::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
-pub use self::reader::{Expect, Incomplete, ReadError, ReadLimits, Reader, SignReader, Sink, State};
+pub use self::reader::{
+    Expect, Incomplete, ReadError, ReadLimits, Reader, SignReader, Sink, State,
+};
 pub use self::repetition::{Kind, Repetition};
 pub use self::request::{
     Content, Message, RawRequest, RawRequestError, Request, Role, Tool, ToolChoice,
@@ -13,10 +16,11 @@ pub use self::request::{
 pub use self::scan::Classifier;
 pub use self::sniff::{Body, Sniffed, Sniffer};
 pub use self::tool_calls::ToolCall;
-pub use self::wire::{EncodeError, Oddities, UnknownWire, Wire};
+pub use self::wire::{UnknownWire, Wire};
 
-mod anthropic;
 mod answer;
+mod anthropic;
+mod dialect;
 mod error_body;
 mod event;
 mod frame;
@@ -27,8 +31,8 @@ mod judge;
 mod lenient;
 mod openai_chat;
 mod openai_responses;
-pub mod recording;
 mod reader;
+pub mod recording;
 mod repetition;
 mod request;
 mod scan;

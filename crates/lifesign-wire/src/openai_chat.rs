@@ -11,16 +11,16 @@ use self::chunk::{CallPiece, Choice, Chunk, Content, Delta, Function};
 use self::details::{Detail, Details};
 use crate::ProviderError;
 use crate::answer::Answer;
+use crate::dialect::Scanned;
+use crate::dialect::{
+    Decode, Dialect, EncodeError, EventSink, Meaning, NotThisWire, Oddities, Told, defaults,
+};
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
 use crate::lenient::{Object, Text, from_json, is_truthy};
 use crate::repetition::Kind;
 use crate::request::Request;
-use crate::scan::Scanned;
 use crate::tool_calls::{EmptyArguments, Identities, Identity};
-use crate::wire::{
-    Decode, Dialect, EncodeError, EventSink, Meaning, NotThisWire, Oddities, Told, defaults,
-};
 
 mod chunk;
 mod details;

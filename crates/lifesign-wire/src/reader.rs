@@ -14,12 +14,13 @@ use self::extent::JsonExtent;
 pub use self::signs::SignReader;
 use crate::ProviderError;
 use crate::answer::{Answer, Assembly};
+use crate::dialect::{Decode, Oddities, Told};
 use crate::event::Event;
 use crate::frame::{FrameLimits, Part, SseFrame, SseFramer, TooLarge};
 use crate::judge::{self, Judge};
 use crate::lenient::{Text, is_truthy};
 use crate::sniff::{Body, Sniffer};
-use crate::wire::{Decode, Oddities, Told, Wire};
+use crate::wire::Wire;
 
 mod extent;
 mod signs;

@@ -5,7 +5,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::answer::RoundTrip;
-use crate::wire::{EncodeError, Wire};
+use crate::dialect::EncodeError;
 
 pub use self::raw::{RawRequest, RawRequestError};
 
@@ -95,13 +95,13 @@ impl Request {
         self
     }
 
-    /// Returns the most tokens that the answer will have on `wire`, if there is a limit.
-    pub fn effective_max_tokens(&self, wire: Wire) -> Option<u64> {
-        let written = MAX_TOKENS_NAMES
+    /// Returns the most tokens that the request itself allows, whichever field says so.
+    pub(crate) fn written_max_tokens(&self) -> Option<u64> {
+        let written = |name: &&str| self.extra.get(*name).and_then(Value::as_u64);
+        MAX_TOKENS_NAMES
             .iter()
-            .find_map(|name| self.extra.get(*name).and_then(Value::as_u64));
-        let default = (wire == Wire::ANTHROPIC).then_some(ANTHROPIC_MAX_TOKENS);
-        written.or(self.max_tokens).or(default)
+            .find_map(written)
+            .or(self.max_tokens)
     }
 }
 
@@ -279,10 +279,6 @@ impl Serialize for Fields {
     }
 }
 
-/// What an answer on anthropic may have where nobody says: the wire wants a number, and every model
-/// takes this one.
-pub(crate) const ANTHROPIC_MAX_TOKENS: u64 = 4096;
-
 /// The names under which a request says how long its answer may be.
 pub(crate) const MAX_TOKENS_NAMES: [&str; 4] = [
     "max_tokens",
@@ -294,6 +290,8 @@ pub(crate) const MAX_TOKENS_NAMES: [&str; 4] = [
 #[cfg(test)]
 pub(crate) mod tests {
     use serde_json::json;
+
+    use crate::Wire;
 
     use super::*;
 
@@ -345,9 +343,9 @@ pub(crate) mod tests {
             .extra
             .insert("max_completion_tokens".to_owned(), json!(9));
 
-        assert_eq!(unlimited.effective_max_tokens(Wire::OPENAI_CHAT), None);
-        assert_eq!(unlimited.effective_max_tokens(Wire::ANTHROPIC), Some(4096));
-        assert_eq!(written.effective_max_tokens(Wire::OPENAI_CHAT), Some(9));
+        assert_eq!(Wire::OPENAI_CHAT.max_tokens(&unlimited), None);
+        assert_eq!(Wire::ANTHROPIC.max_tokens(&unlimited), Some(4096));
+        assert_eq!(Wire::OPENAI_CHAT.max_tokens(&written), Some(9));
     }
 
     #[test]

@@ -9,10 +9,11 @@ use std::fmt;
 
 use lifesign_core::{HeartbeatOrigin, Sign};
 
+use crate::dialect::{Decode, Scanned, Slot, Told};
 use crate::event::Event;
 use crate::frame::SseFrame;
 use crate::judge::{self, Judge};
-use crate::wire::{Decode, Meaning, Told, Wire};
+use crate::wire::Wire;
 
 pub(crate) use self::walk::{Seen, Walk};
 
@@ -47,18 +48,6 @@ pub struct Classifier {
     slot: Option<Slot>,
     is_over: bool,
 }
-
-/// What a scan is certain of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scanned {
-    pub(crate) meaning: Meaning,
-    /// The part that the frame goes into; none if it goes nowhere.
-    pub(crate) slot: Option<Slot>,
-}
-
-/// A part of an answer that deltas go into: its kind and its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(pub(crate) u8, pub(crate) [u64; 2]);
 
 impl Classifier {
     /// Returns a classifier at the start of a stream.

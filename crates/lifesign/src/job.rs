@@ -57,7 +57,7 @@ impl Job {
         let (model, max_tokens, streamed) = match &body {
             Body::Typed(typed) => (
                 Some(typed.model.clone()),
-                typed.effective_max_tokens(wire),
+                wire.max_tokens(typed),
                 typed.stream,
             ),
             Body::Raw(raw) => (

@@ -3,15 +3,16 @@
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use crate::request::{ANTHROPIC_MAX_TOKENS, Content, Fields, Message, Request, Tool, ToolChoice};
-use crate::wire::EncodeError;
+use super::DEFAULT_MAX_TOKENS;
+use crate::dialect::EncodeError;
+use crate::request::{Content, Fields, Message, Request, Tool, ToolChoice};
 
 pub(super) fn encode(request: &Request) -> Result<Vec<u8>, EncodeError> {
     let mut fields = Fields::default();
     fields.set("model", &request.model)?;
     fields.set(
         "max_tokens",
-        &request.max_tokens.unwrap_or(ANTHROPIC_MAX_TOKENS),
+        &request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS),
     )?;
     fields.set_some("system", request.system.as_ref())?;
     let messages = request

@@ -2,8 +2,9 @@
 
 use lifesign_core::Block;
 
-use crate::scan::{Scanned, Seen, Slot, Walk};
-use crate::wire::Meaning;
+use crate::dialect::Meaning;
+use crate::dialect::{Scanned, Slot};
+use crate::scan::{Seen, Walk};
 
 /// What a delta is and brings.
 #[derive(Debug, Default)]

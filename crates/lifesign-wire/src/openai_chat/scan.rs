@@ -1,7 +1,8 @@
 //! Judging a chunk without decoding it.
 
-use crate::scan::{Scanned, Seen, Slot, Walk};
-use crate::wire::Meaning;
+use crate::dialect::Meaning;
+use crate::dialect::{Scanned, Slot};
+use crate::scan::{Seen, Walk};
 
 /// What the delta of a chunk brings.
 #[derive(Debug, Default)]

@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 use super::event::{ItemFields, PartFields};
 use super::piece;
+use crate::dialect::{EventSink, Meaning};
 use crate::event::{Event, ToolPiece};
 use crate::lenient::{Object, Text};
-use crate::wire::{EventSink, Meaning};
 
 /// An item that has opened.
 #[derive(Debug)]

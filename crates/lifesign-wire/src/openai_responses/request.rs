@@ -3,8 +3,8 @@
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
+use crate::dialect::EncodeError;
 use crate::request::{Content, Fields, Message, Request, Role, Tool, ToolChoice};
-use crate::wire::EncodeError;
 
 pub(super) fn encode(request: &Request) -> Result<Vec<u8>, EncodeError> {
     if !request.stop.is_empty() {

@@ -2,8 +2,9 @@
 
 use lifesign_core::Block;
 
-use crate::scan::{Scanned, Seen, Slot, Walk};
-use crate::wire::Meaning;
+use crate::dialect::Meaning;
+use crate::dialect::{Scanned, Slot};
+use crate::scan::{Seen, Walk};
 
 /// Returns what an event means that is a keep-alive, or a delta of text, thinking or arguments.
 pub(super) fn scan(data: &[u8]) -> Option<Scanned> {
