@@ -10,33 +10,8 @@ use crate::answer::Answer;
 use crate::event::Event;
 use crate::frame::SseEvent;
 use crate::repetition::Kind;
-use crate::request::Request;
+use crate::request::{EncodeError, Request};
 use crate::tool_calls::EmptyArguments;
-
-/// A request that a wire has no words for.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EncodeError {
-    /// The request cannot be written as JSON.
-    #[error("request cannot be written as JSON")]
-    Json(#[from] serde_json::Error),
-    /// The arguments of a tool call are not the JSON object that the wire wants.
-    #[error("arguments of tool call {id:?} are no JSON object, which {wire} wants")]
-    Arguments {
-        /// The call.
-        id: String,
-        /// The wire.
-        wire: &'static str,
-    },
-    /// The wire has no such field.
-    #[error("{wire} has no word for {field}")]
-    Unknown {
-        /// The field of the request.
-        field: &'static str,
-        /// The wire.
-        wire: &'static str,
-    },
-}
 
 /// What a wire has to say for itself.
 pub(crate) trait Dialect: Send + Sync {

@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub use self::answer::{Answer, RoundTrip};
-pub use self::dialect::{EncodeError, Oddities};
+pub use self::classify::Classifier;
+pub use self::dialect::Oddities;
 pub use self::error_body::ProviderError;
 pub use self::event::{Event, ToolPiece};
 pub use self::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
@@ -11,15 +12,15 @@ pub use self::reader::{
 };
 pub use self::repetition::{Kind, Repetition};
 pub use self::request::{
-    Content, Message, RawRequest, RawRequestError, Request, Role, Tool, ToolChoice,
+    Content, EncodeError, Message, RawRequest, RawRequestError, Request, Role, Tool, ToolChoice,
 };
-pub use self::scan::Classifier;
 pub use self::sniff::{Body, Sniffed, Sniffer};
 pub use self::tool_calls::ToolCall;
 pub use self::wire::{UnknownWire, Wire};
 
 mod answer;
 mod anthropic;
+mod classify;
 mod dialect;
 mod error_body;
 mod event;
@@ -35,7 +36,7 @@ mod reader;
 pub mod recording;
 mod repetition;
 mod request;
-mod scan;
 mod sniff;
 mod tool_calls;
+mod walk;
 mod wire;

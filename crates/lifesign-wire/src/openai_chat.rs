@@ -12,13 +12,12 @@ use self::details::{Detail, Details};
 use crate::ProviderError;
 use crate::answer::Answer;
 use crate::dialect::Scanned;
-use crate::dialect::{
-    Decode, Dialect, EncodeError, EventSink, Meaning, NotThisWire, Oddities, Told, defaults,
-};
+use crate::dialect::{Decode, Dialect, EventSink, Meaning, NotThisWire, Oddities, Told, defaults};
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
 use crate::lenient::{Object, Text, from_json, is_truthy};
 use crate::repetition::Kind;
+use crate::request::EncodeError;
 use crate::request::Request;
 use crate::tool_calls::{EmptyArguments, Identities, Identity};
 

@@ -12,13 +12,12 @@ use self::item::{Holds, Item, Slot};
 use crate::ProviderError;
 use crate::answer::Answer;
 use crate::dialect::Scanned;
-use crate::dialect::{
-    Decode, Dialect, EncodeError, EventSink, Meaning, NotThisWire, Oddities, defaults,
-};
+use crate::dialect::{Decode, Dialect, EventSink, Meaning, NotThisWire, Oddities, defaults};
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
 use crate::lenient::{Text, from_json, is_truthy};
 use crate::repetition::Kind;
+use crate::request::EncodeError;
 use crate::request::Request;
 use crate::tool_calls::EmptyArguments;
 

@@ -5,7 +5,6 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::answer::RoundTrip;
-use crate::dialect::EncodeError;
 
 pub use self::raw::{RawRequest, RawRequestError};
 
@@ -277,6 +276,31 @@ impl Serialize for Fields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
+}
+
+/// A request that a wire has no words for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The request cannot be written as JSON.
+    #[error("request cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
+    /// The arguments of a tool call are not the JSON object that the wire wants.
+    #[error("arguments of tool call {id:?} are no JSON object, which {wire} wants")]
+    Arguments {
+        /// The call.
+        id: String,
+        /// The wire.
+        wire: &'static str,
+    },
+    /// The wire has no such field.
+    #[error("{wire} has no word for {field}")]
+    Unknown {
+        /// The field of the request.
+        field: &'static str,
+        /// The wire.
+        wire: &'static str,
+    },
 }
 
 /// The names under which a request says how long its answer may be.

@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use lifesign_core::WireDefaults;
 
-use crate::dialect::{Decode, Dialect, EncodeError, Scanned};
+use crate::dialect::{Decode, Dialect, Scanned};
+use crate::request::EncodeError;
 use crate::request::Request;
 use crate::tool_calls::EmptyArguments;
 use crate::{anthropic, openai_chat, openai_responses};

@@ -4,7 +4,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::DEFAULT_MAX_TOKENS;
-use crate::dialect::EncodeError;
+use crate::request::EncodeError;
 use crate::request::{Content, Fields, Message, Request, Tool, ToolChoice};
 
 pub(super) fn encode(request: &Request) -> Result<Vec<u8>, EncodeError> {

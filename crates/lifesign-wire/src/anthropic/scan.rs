@@ -4,7 +4,7 @@ use lifesign_core::Block;
 
 use crate::dialect::Meaning;
 use crate::dialect::{Scanned, Slot};
-use crate::scan::{Seen, Walk};
+use crate::walk::{Seen, Walk};
 
 /// What a delta is and brings.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use crate::dialect::EncodeError;
+use crate::request::EncodeError;
 use crate::request::{Content, Fields, Message, Request, Role, Tool, ToolChoice};
 
 pub(super) fn encode(request: &Request) -> Result<Vec<u8>, EncodeError> {

@@ -2,7 +2,7 @@
 
 use crate::dialect::Meaning;
 use crate::dialect::{Scanned, Slot};
-use crate::scan::{Seen, Walk};
+use crate::walk::{Seen, Walk};
 
 /// What the delta of a chunk brings.
 #[derive(Debug, Default)]

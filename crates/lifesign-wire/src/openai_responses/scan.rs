@@ -4,7 +4,7 @@ use lifesign_core::Block;
 
 use crate::dialect::Meaning;
 use crate::dialect::{Scanned, Slot};
-use crate::scan::{Seen, Walk};
+use crate::walk::{Seen, Walk};
 
 /// Returns what an event means that is a keep-alive, or a delta of text, thinking or arguments.
 pub(super) fn scan(data: &[u8]) -> Option<Scanned> {

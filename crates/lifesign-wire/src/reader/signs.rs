@@ -5,8 +5,8 @@ use std::fmt;
 use lifesign_core::{HeartbeatOrigin, Progress, Sign};
 
 use super::extent::JsonExtent;
+use crate::classify::Classifier;
 use crate::frame::{FrameLimits, SseFramer};
-use crate::scan::Classifier;
 use crate::sniff::{Body, Sniffer};
 use crate::wire::Wire;
 

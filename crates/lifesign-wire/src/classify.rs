@@ -15,10 +15,6 @@ use crate::frame::SseFrame;
 use crate::judge::{self, Judge};
 use crate::wire::Wire;
 
-pub(crate) use self::walk::{Seen, Walk};
-
-mod walk;
-
 /// Judges the frames of one stream for their progress alone.
 ///
 /// It says of each frame what a [`Reader`](crate::Reader) says of it, and keeps no answer.
