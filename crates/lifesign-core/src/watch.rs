@@ -99,7 +99,7 @@ pub struct Watch {
     /// When a whole body was recognised.
     whole: Option<Duration>,
     open: Option<Open>,
-    /// When a thinking block last opened before the first content.
+    /// When a thinking block last opened.
     thinking: Option<Duration>,
     heartbeat: Option<(HeartbeatOrigin, Duration)>,
     pulse: Pulse,
@@ -444,7 +444,7 @@ impl Watch {
                     since: now,
                     empty: empty && kind.is_dark(),
                 });
-                if kind == BlockKind::Thinking && self.phase < Phase::AfterContent {
+                if kind == BlockKind::Thinking {
                     self.thinking = Some(now);
                 }
             }

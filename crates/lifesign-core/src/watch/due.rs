@@ -52,11 +52,10 @@ impl Watch {
         due.checked_add(self.paused)
     }
 
-    /// Returns the instant from which `name` counts, or `None` while it does not run.
+    /// Returns the upstream time from which `name` counts, or `None` while it does not run.
     fn start(&self, name: BoundName) -> Option<Duration> {
         let (phase, phases) = (self.phase, Phase::Sending..Phase::Ended);
         match name {
-            BoundName::WallClock => Some(Duration::ZERO),
             BoundName::Lifetime if phase < Phase::Ended => self.connecting,
             // Before all is sent nothing else may bound a request that nobody takes.
             BoundName::WholeCall if phases.contains(&phase) => self.sent.or(self.sending),

@@ -411,6 +411,27 @@ fn a_request_that_nobody_takes_is_bounded_by_whole_call_too() {
 }
 
 #[test]
+fn a_whole_body_changes_the_table_of_bounds() {
+    let mut sim = Sim::open(&Bounds::default(), streamed(ANTHROPIC, None));
+    let in_force = |watch: &Watch| -> Vec<_> {
+        let rows = watch.rows().iter().filter(|row| row.in_force().is_some());
+        rows.map(|row| row.name.name()).collect()
+    };
+    let stream = [
+        "connect",
+        "headers",
+        "before_content",
+        "between_events",
+        "flat",
+        "raw_silence",
+    ];
+
+    assert_eq!(in_force(&sim.watch), stream);
+    sim.watch.handle_whole_body(secs(1));
+    assert_eq!(in_force(&sim.watch), ["whole_call", "connect"]);
+}
+
+#[test]
 fn a_whole_body_that_answers_a_stream_request_is_bounded_like_one() {
     let mut sim = Sim::open(&Bounds::default(), streamed(ANTHROPIC, None));
     sim.until(secs(5));
@@ -519,6 +540,7 @@ fn an_attempt_that_ended_is_judged_no_more() {
     let bounds = Bounds {
         wall_clock: limit(10),
         lifetime: limit(10),
+        whole_call: limit(10),
         upstream_quiet: limit(10),
         ..Bounds::default()
     };

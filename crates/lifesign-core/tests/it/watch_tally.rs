@@ -1,6 +1,6 @@
 //! What an attempt amounts to.
 
-use lifesign_core::{Ages, Progress, Sign, Stage};
+use lifesign_core::{Ages, Progress, Sign, Stage, Watch};
 
 use crate::watch_sim::{CHAT, COMMENT, OUTPUT, PING, Sim, off, report, secs, stream, streamed};
 
@@ -72,4 +72,19 @@ fn an_attempt_ends_once() {
         (tally.ended, tally.longest_gap),
         (Some(secs(5)), Ages::of(|_| secs(5)))
     );
+}
+
+#[test]
+fn lifetime_is_what_all_attempts_waited_without_the_consumers_pauses() {
+    let mut watch = Watch::new(&off(), &streamed(CHAT, None), secs(10), secs(100));
+    assert_eq!(watch.lifetime(), secs(100));
+    watch.handle_connecting(Stage::Dns, secs(20));
+    watch.handle_pause(secs(25));
+    watch.handle_resume(secs(55));
+    watch.handle_sending(secs(60));
+    assert_eq!(watch.lifetime(), secs(110));
+    watch.handle_ended(secs(70));
+    watch.handle_time(secs(500));
+
+    assert_eq!(watch.lifetime(), secs(120));
 }
