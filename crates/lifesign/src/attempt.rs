@@ -321,7 +321,11 @@ impl Attempt {
     fn end_by_status(&mut self) {
         let Some(head) = &self.head else { return };
         let body = head.error_body.as_ref().map_or(&[][..], |(body, _)| body);
-        let error = ProviderError::of_body(head.status, body);
+        let mut error = ProviderError::of_body(head.status, body);
+        if let Some(target) = head.redirects_to() {
+            // A request carries a key and a prompt: it goes where it was sent, and nowhere else.
+            error.message = format!("it redirects to {target}, which is not followed");
+        }
         self.end(Some(Cause::Provider(error)));
     }
 

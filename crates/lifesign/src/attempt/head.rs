@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::header::LOCATION;
 use http::{HeaderMap, response};
 
 use crate::transport::ContentDecoder;
@@ -29,6 +30,16 @@ impl Head {
         }
     }
 
+    /// Returns where a redirect leads, without what may be secret in it.
+    pub(super) fn redirects_to(&self) -> Option<String> {
+        let target = self
+            .headers
+            .get(LOCATION)
+            .filter(|_| (300..400).contains(&self.status))?;
+        let target = target.to_str().ok()?.split(['?', '#']).next()?;
+        Some(target.chars().take(TARGET_LIMIT).collect())
+    }
+
     /// Returns the provider's id of the request, under whichever name it goes.
     pub(super) fn request_id(&self) -> Option<String> {
         REQUEST_IDS
@@ -38,6 +49,9 @@ impl Head {
             .map(|id| id.chars().take(REQUEST_ID_LIMIT).collect())
     }
 }
+
+/// A longer target says no more to anyone.
+const TARGET_LIMIT: usize = 200;
 
 /// A longer id of a request is no id.
 const REQUEST_ID_LIMIT: usize = 200;

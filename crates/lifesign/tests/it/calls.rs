@@ -381,8 +381,14 @@ async fn a_page_of_html_is_not_an_answer_and_nothing_of_it_is_repeated() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let script = "status 302 [location: http://127.0.0.1:1/elsewhere]; eof";
+    let script = "status 302 [location: http://127.0.0.1:1/elsewhere?token=1]; eof";
     let played = Case::new(script).play().await;
 
     assert_eq!((played.code(), played.requests().len()), ("rejected", 1));
+    assert!(
+        played.message().contains("http://127.0.0.1:1/elsewhere"),
+        "{}",
+        played.message()
+    );
+    assert!(!played.message().contains("token"), "{}", played.message());
 }
