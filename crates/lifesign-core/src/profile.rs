@@ -43,7 +43,7 @@ impl Profile {
     }
 
     /// Turns off what the profile turns off.
-    pub(crate) fn apply(self, bounds: &mut Bounds) {
+    pub fn apply(self, bounds: &mut Bounds) {
         if self == Self::Progress {
             return;
         }

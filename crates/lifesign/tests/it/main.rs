@@ -8,4 +8,6 @@ mod cases;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod tap;
+#[cfg(test)]
 mod transport;
