@@ -1,0 +1,31 @@
+//! The program as a person, a script or a pipe meets it.
+
+// What the tests share may panic as they do.
+#[cfg(test)]
+mod cancel;
+#[cfg(test)]
+mod demo;
+#[cfg(test)]
+mod exit_codes;
+#[cfg(test)]
+mod explain;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod help;
+#[cfg(test)]
+mod json;
+#[cfg(test)]
+mod keys;
+#[cfg(test)]
+mod llama;
+#[cfg(test)]
+mod plain;
+#[cfg(test)]
+mod prompt;
+#[cfg(test)]
+mod record;
+#[cfg(test)]
+mod refused;
+#[cfg(test)]
+mod schema;
