@@ -7,9 +7,9 @@
 use std::error::Error;
 
 use lifesign::{CallEvent, CallRequest, CallStream, Client, Upstream};
-use lifesign_core::{Layer, Origin, Target, Value, resolve};
+use lifesign::{Layer, Origin, Target, Value, resolve};
+use lifesign::{Request, Wire};
 use lifesign_standin::Standin;
-use lifesign_wire::{Request, Wire};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -15,9 +15,8 @@ use hyper::Request;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use lifesign::WatchBounds;
-use lifesign_core::BoundName;
+use lifesign::{BoundName, Wire};
 use lifesign_standin::Standin;
-use lifesign_wire::Wire;
 use tokio::net::TcpStream;
 
 #[tokio::main(flavor = "current_thread")]

@@ -8,10 +8,9 @@ use std::error::Error;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use lifesign::{BoundName, Wire};
 use lifesign::{WatchBounds, WatchError};
-use lifesign_core::BoundName;
 use lifesign_standin::Standin;
-use lifesign_wire::Wire;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

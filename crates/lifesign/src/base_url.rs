@@ -133,7 +133,10 @@ mod tests {
             ),
             ("http://host/v1?key=1", "the URL must not carry a query"),
             ("http://host/v1#x", "the URL must not carry a fragment"),
-            ("http://host:99999/v1", "the port must be a number from 1 to 65535"),
+            (
+                "http://host:99999/v1",
+                "the port must be a number from 1 to 65535",
+            ),
             ("http://host:0", "the port must be a number from 1 to 65535"),
         ] {
             assert_eq!(

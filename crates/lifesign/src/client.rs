@@ -18,8 +18,7 @@ use crate::transport::{RootsError, Transport, TransportConfig};
 /// This example shows a call that is answered as a whole.
 ///
 /// ```no_run
-/// use lifesign::{CallRequest, Client, Upstream};
-/// use lifesign_wire::{Request, Wire};
+/// use lifesign::{CallRequest, Client, Request, Upstream, Wire};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::new()?;

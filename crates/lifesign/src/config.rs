@@ -25,8 +25,8 @@ mod upstream;
 /// ```
 /// use lifesign::BaseUrl;
 /// use lifesign::config::{Config, UpstreamConfig};
-/// use lifesign_core::Origin;
-/// use lifesign_wire::Wire;
+/// use lifesign::Origin;
+/// use lifesign::Wire;
 ///
 /// let env = [("LIFESIGN_BOUNDS__RAW_SILENCE".to_owned(), "45s".to_owned())];
 /// let config = Config::load(None, env, &["bounds.flat=off".to_owned()])?;

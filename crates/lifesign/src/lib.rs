@@ -37,3 +37,12 @@ pub use recorder::Recorder;
 pub use stream::CallStream;
 pub use tap::{WatchBounds, WatchError, Watched, watch};
 pub use upstream::Upstream;
+
+// What the items above are made of, so that a program needs this crate alone.
+pub use lifesign_core::{
+    AttemptRecord, BoundName, Bounds, Clock, Failure, FailureCode, HeartbeatOrigin, Layer, Notice,
+    Origin, Phase, Readings, Settings, Target, Usage, Value, resolve,
+};
+pub use lifesign_wire::{
+    Answer, Content, Message, RawRequest, Request, Role, Tool, ToolCall, ToolChoice, Wire,
+};

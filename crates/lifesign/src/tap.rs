@@ -38,7 +38,7 @@ mod error;
 /// ```
 /// use futures_util::TryStreamExt;
 /// use lifesign::WatchBounds;
-/// use lifesign_wire::Wire;
+/// use lifesign::Wire;
 ///
 /// # async fn example(response: reqwest::Response) -> std::io::Result<()> {
 /// let bounds = WatchBounds::of_host("api.openai.com").model("gpt-5").max_tokens(32_000);

@@ -17,8 +17,7 @@ use crate::transport::Endpoint;
 /// This example shows an upstream with a key.
 ///
 /// ```
-/// use lifesign::Upstream;
-/// use lifesign_wire::Wire;
+/// use lifesign::{Upstream, Wire};
 ///
 /// let upstream = Upstream::new(Wire::ANTHROPIC, "https://api.anthropic.com")?.with_key("secret");
 ///

@@ -18,7 +18,7 @@ use lifesign_wire::{FrameLimits, Wire};
 /// use std::time::Duration;
 ///
 /// use lifesign::WatchBounds;
-/// use lifesign_core::BoundName;
+/// use lifesign::BoundName;
 ///
 /// let bounds = WatchBounds::of_host("127.0.0.1")
 ///     .patient()
