@@ -33,8 +33,11 @@ impl StatusLine {
             return Ok(());
         }
         self.shown = true;
-        let text: String = text_of(snapshot).chars().take(WIDTH).collect();
-        write!(io::stderr().lock(), "\r\x1b[2K{text}")?;
+        write!(
+            io::stderr().lock(),
+            "\r\x1b[2K{}",
+            fitting(&text_of(snapshot))
+        )?;
         io::stderr().flush()
     }
 
@@ -49,7 +52,16 @@ impl StatusLine {
     }
 }
 
-/// Says what a call is doing, in one line.
+/// Returns as much of `line` as the terminal shows without a second row, which could not be
+/// written over.
+pub(crate) fn fitting(line: &str) -> String {
+    let width = terminal_size::terminal_size_of(io::stderr())
+        .map_or(COMMON_WIDTH, |(width, _)| usize::from(width.0));
+    // Some terminals go to the next row as soon as the last column is written.
+    line.chars().take(width.saturating_sub(1)).collect()
+}
+
+/// Says what a call is doing, in one line; what matters most comes first.
 pub(crate) fn text_of(snapshot: &Snapshot) -> String {
     let mut text = format!("{:>6}  ", short(snapshot.elapsed));
     match snapshot.doing {
@@ -95,6 +107,10 @@ fn push_readings(text: &mut String, readings: &Readings, now: Duration) {
         (Phase::Ended, _) => "ended".to_owned(),
     };
     text.push_str(&doing);
+    if let Some((bound, due)) = readings.next {
+        let left = short(due.saturating_sub(now));
+        push(text, format_args!("  next: {} in {left}", bound.name()));
+    }
     if readings.phase > Phase::Connecting {
         text.push_str("  quiet:");
         for clock in Clock::ALL {
@@ -121,16 +137,6 @@ fn push_readings(text: &mut String, readings: &Readings, now: Duration) {
             format_args!("  {whose} alive {} ago", short(heartbeat.age)),
         );
     }
-    if let Some((bound, due)) = readings.next {
-        push(
-            text,
-            format_args!(
-                "  next: {} in {}",
-                bound.name(),
-                short(due.saturating_sub(now))
-            ),
-        );
-    }
 }
 
 fn push(text: &mut String, part: std::fmt::Arguments<'_>) {
@@ -150,8 +156,8 @@ fn short(duration: Duration) -> String {
     }
 }
 
-/// Longer lines would wrap on a common terminal and could not be written over.
-const WIDTH: usize = 150;
+/// The columns of a terminal that does not say how many it has.
+const COMMON_WIDTH: usize = 80;
 
 #[cfg(test)]
 mod tests {
@@ -182,8 +188,8 @@ mod tests {
 
         assert_eq!(
             text_of(&snapshot),
-            "   42s  attempt 2 of 4  no content yet  quiet: bytes 10s events 20s content 30s \
-             output 40s  provider alive 3.0s ago  next: before_content in 18s"
+            "   42s  attempt 2 of 4  no content yet  next: before_content in 18s  quiet: bytes 10s \
+             events 20s content 30s output 40s  provider alive 3.0s ago"
         );
     }
 

@@ -230,7 +230,12 @@ impl Teller {
 
     fn is_live(&self) -> bool {
         // Text on the same terminal would be torn by a line that is written over itself.
-        !self.silent && self.status.is_live() && self.wrote == Wrote::Nothing
+        let is_free = match self.wrote {
+            Wrote::Nothing => true,
+            Wrote::Reasoning => false,
+            Wrote::Text => !io::stdout().is_terminal(),
+        };
+        !self.silent && is_free && self.status.is_live()
     }
 
     fn show(&mut self, snapshot: &lifesign::Snapshot) -> io::Result<()> {

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::args::DemoArgs;
 use crate::output::print_line;
-use crate::status_line::text_of;
+use crate::status_line::{fitting, text_of};
 
 pub(crate) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let standin = Standin::scenarios()
@@ -331,11 +331,8 @@ impl Board {
         self.wipe()?;
         let mut out = io::stderr().lock();
         for (name, monitor) in &self.rows {
-            let line: String = format!("{name:22} {}", text_of(&monitor.snapshot()))
-                .chars()
-                .take(WIDTH)
-                .collect();
-            writeln!(out, "{line}")?;
+            let line = format!("{name:22} {}", text_of(&monitor.snapshot()));
+            writeln!(out, "{}", fitting(&line))?;
         }
         self.drawn = true;
         out.flush()
@@ -365,6 +362,3 @@ const MAX_TOKENS: u64 = 32_000;
 
 /// How often the board is written over.
 const TICK: Duration = Duration::from_millis(100);
-
-/// Longer lines would wrap on a common terminal and could not be written over.
-const WIDTH: usize = 150;
