@@ -6,9 +6,10 @@
 
 use std::error::Error;
 
-use lifesign::{CallEvent, CallRequest, CallStream, Client, Upstream};
-use lifesign::{Layer, Origin, Target, Value, resolve};
-use lifesign::{Request, Wire};
+use lifesign::{
+    CallEvent, CallRequest, CallStream, Client, Layer, Origin, Request, Target, Upstream, Value,
+    Wire, resolve,
+};
 use lifesign_standin::Standin;
 
 #[tokio::main(flavor = "current_thread")]

@@ -14,8 +14,7 @@ use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use lifesign::WatchBounds;
-use lifesign::{BoundName, Wire};
+use lifesign::{BoundName, WatchBounds, Wire};
 use lifesign_standin::Standin;
 use tokio::net::TcpStream;
 

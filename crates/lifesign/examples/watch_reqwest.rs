@@ -8,8 +8,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use lifesign::{BoundName, Wire};
-use lifesign::{WatchBounds, WatchError};
+use lifesign::{BoundName, WatchBounds, WatchError, Wire};
 use lifesign_standin::Standin;
 
 #[tokio::main(flavor = "current_thread")]
