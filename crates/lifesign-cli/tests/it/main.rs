@@ -29,3 +29,7 @@ mod record;
 mod refused;
 #[cfg(test)]
 mod schema;
+#[cfg(test)]
+mod standin;
+#[cfg(test)]
+mod terminal;

@@ -1,0 +1,87 @@
+//! `lifesign standin`: a provider for whoever has no Rust.
+
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+
+use crate::harness::{Program, Provider, Running};
+
+#[test]
+fn a_scenario_is_played_and_logged_until_it_is_interrupted() {
+    let (standin, url) = listening(&["--scenario", "happy", "--speed", "10"]);
+
+    let ran = Program::call(&url, "openai-chat").run();
+    assert_eq!(ran.stdout, "The tide turns twice a day.\n");
+    standin.wait_for_output("the peer closed the connection");
+    standin.signal("INT");
+    let log = standin.wait();
+
+    log.assert_code(0);
+    for line in [
+        "POST /v1/chat/completions HTTP/1.1, attempt 1",
+        "status 200",
+        "ended properly",
+    ] {
+        assert!(log.stdout.contains(line), "no `{line}` in {log:?}");
+    }
+}
+
+#[test]
+fn the_log_is_for_programs_too() {
+    let (standin, url) = listening(&["--scenario", "wrong-key", "--json"]);
+
+    Program::call(&url, "anthropic").run().assert_code(4);
+    standin.wait_for_output("peer_closed");
+    standin.signal("INT");
+    let log = standin.wait();
+
+    let events: Vec<Value> = log
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let happened: Vec<&str> = events
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .filter(|event| *event != "wrote")
+        .collect();
+    assert_eq!(
+        happened,
+        ["connected", "request", "status", "ended", "peer_closed"]
+    );
+}
+
+#[test]
+fn a_script_comes_from_standard_input_and_its_wire_is_chosen() {
+    let program = Program::new(&["standin", "--script", "-", "--wire", "anthropic"]);
+    let standin = program.input(b"answer \"piped\"\n").start();
+    let url = url_of(&standin);
+
+    let ran = Program::call(&format!("{url}/some/where"), "anthropic").run();
+
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "piped\n"));
+}
+
+#[test]
+fn a_place_that_is_taken_is_named() {
+    let taken = Provider::scenario("happy");
+    let place = taken.url().replace("http://", "");
+
+    let ran = Program::new(&["standin", "--scenario", "happy", "--listen", &place]).run();
+
+    ran.assert_code(2)
+        .assert_said(&format!("error: cannot listen at {place}: "));
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+}
+
+#[track_caller]
+fn listening(words: &[&str]) -> (Running, String) {
+    let standin = Program::new(&["standin"]).args(words).start();
+    let url = url_of(&standin);
+    (standin, url)
+}
+
+#[track_caller]
+fn url_of(standin: &Running) -> String {
+    let rest = standin.wait_for_note("listening at ");
+    rest.split(';').next().unwrap().to_owned()
+}
