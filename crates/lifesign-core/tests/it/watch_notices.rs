@@ -137,3 +137,22 @@ fn there_is_no_notice_before_the_request_or_where_they_are_off() {
         assert_eq!(stream(&bounds, None).watch.poll_deadline(), None);
     }
 }
+
+#[test]
+fn a_notice_that_comes_late_does_not_put_off_the_next() {
+    let bounds = Bounds {
+        notice_after: by_call(Notices::Every(secs(20))),
+        ..off()
+    };
+    let next_after = |at| {
+        let mut sim = stream(&bounds, None);
+        assert!(matches!(
+            sim.watch.handle_time(secs(at)),
+            Verdict::Notice(_)
+        ));
+        sim.watch.poll_deadline()
+    };
+
+    assert_eq!(next_after(25), Some(secs(40)));
+    assert_eq!(next_after(40), Some(secs(60)));
+}
