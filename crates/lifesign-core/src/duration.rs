@@ -22,6 +22,9 @@ pub enum DurationError {
     /// Beyond what can be counted, or infinite.
     #[error("is too long")]
     TooLong,
+    /// A number with an exponent.
+    #[error("is written with an exponent")]
+    Exponent,
     /// A unit whose length depends on the calendar.
     #[error("has a unit of the calendar, which has no fixed length")]
     Calendar,
@@ -57,8 +60,8 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     if !first.is_ascii_digit() || text.contains(':') {
         return Err(DurationError::Unreadable);
     }
-    if let Some(error) = scientific(&lower) {
-        return Err(error);
+    if is_scientific(&lower) {
+        return Err(DurationError::Exponent);
     }
     if text.parse::<f64>().is_ok() {
         return Err(DurationError::Unitless);
@@ -74,16 +77,19 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     }
 }
 
-/// Returns a duration exactly and in few words: `250 ms`, `1.5 s`, `90 s`, `2 min`, `31 min 2 s`.
+/// Returns a duration exactly and in few words: `100 us`, `250 ms`, `1.5 s`, `90 s`, `31 min 2 s`.
 ///
 /// Below two minutes the number of seconds stands there plain.
 pub fn human(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let nanos = duration.subsec_nanos();
+    if duration.is_zero() {
+        return "0 s".to_owned();
+    }
+    if duration < Duration::from_millis(1) {
+        return format!("{} us", decimal(u64::from(nanos / 1_000), nanos % 1_000, 3));
+    }
     if duration < Duration::from_secs(1) {
-        if nanos == 0 {
-            return "0 s".to_owned();
-        }
         return format!(
             "{} ms",
             decimal(u64::from(nanos / 1_000_000), nanos % 1_000_000, 6)
@@ -103,29 +109,41 @@ pub fn human(duration: Duration) -> String {
     text
 }
 
-/// Returns a measured duration in few words, cut to a tenth of a second, or to a millisecond below
-/// one second.
+/// Returns a measured duration in few words, cut to a tenth of a second, to a millisecond below one
+/// second, or to a microsecond below one millisecond.
 pub fn human_measured(duration: Duration) -> String {
-    let grain = if duration < Duration::from_secs(1) {
+    let grain = if duration >= Duration::from_secs(1) {
+        100_000_000
+    } else if duration >= Duration::from_millis(1) {
         1_000_000
     } else {
-        100_000_000
+        1_000
     };
-    let nanos = duration.subsec_nanos();
-    human(Duration::new(duration.as_secs(), nanos - nanos % grain))
+    human(cut_to(duration, grain))
 }
 
-/// Returns why a number with an exponent or a power is refused, if the text begins with one.
-fn scientific(lower: &str) -> Option<DurationError> {
+/// Returns a limit in few words: as [`human`], but cut to a millisecond from one second on, since a
+/// limit that was computed has nanoseconds that nobody reads.
+pub fn human_limit(limit: Duration) -> String {
+    if limit < Duration::from_secs(1) {
+        return human(limit);
+    }
+    human(cut_to(limit, 1_000_000))
+}
+
+fn cut_to(duration: Duration, grain: u32) -> Duration {
+    let nanos = duration.subsec_nanos();
+    Duration::new(duration.as_secs(), nanos - nanos % grain)
+}
+
+/// Returns whether the text begins with a number that has an exponent, or a power.
+fn is_scientific(lower: &str) -> bool {
     let rest = lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let mut chars = rest.chars();
     match (chars.next(), chars.next()) {
-        (Some('^'), _) => Some(DurationError::TooLong),
-        (Some('e'), Some(next)) if next.is_ascii_digit() || next == '+' => {
-            Some(DurationError::TooLong)
-        }
-        (Some('e'), Some('-')) => Some(DurationError::Unreadable),
-        _ => None,
+        (Some('^'), _) => true,
+        (Some('e'), Some(next)) => next.is_ascii_digit() || matches!(next, '+' | '-'),
+        _ => false,
     }
 }
 
@@ -204,9 +222,11 @@ mod tests {
             ("NaN", DurationError::Unreadable),
             ("inf", DurationError::TooLong),
             ("-inf", DurationError::TooLong),
-            ("1e400s", DurationError::TooLong),
-            ("1e400", DurationError::TooLong),
-            ("2^64ms", DurationError::TooLong),
+            ("1e3s", DurationError::Exponent),
+            ("1.5E+3 s", DurationError::Exponent),
+            ("1e400s", DurationError::Exponent),
+            ("1e400", DurationError::Exponent),
+            ("2^64ms", DurationError::Exponent),
             ("99999999999999999999s", DurationError::TooLong),
             ("18446744073709551615h", DurationError::TooLong),
             ("1000000h", DurationError::TooLong),
@@ -218,7 +238,7 @@ mod tests {
             ("+45s", DurationError::Unreadable),
             ("45 parsecs", DurationError::Unreadable),
             ("45s!", DurationError::Unreadable),
-            ("1e-3s", DurationError::Unreadable),
+            ("1e-3s", DurationError::Exponent),
             ("PT45S", DurationError::Unreadable),
         ] {
             assert_eq!(parse(text), Err(reason), "{text:?}");
@@ -242,7 +262,9 @@ mod tests {
         ] {
             assert_eq!(human(Duration::from_millis(millis)), text);
         }
-        assert_eq!(human(Duration::from_nanos(1)), "0.000001 ms");
+        for (nanos, text) in [(1, "0.001 us"), (100_000, "100 us"), (1_500_000, "1.5 ms")] {
+            assert_eq!(human(Duration::from_nanos(nanos)), text);
+        }
     }
 
     #[test]
@@ -250,6 +272,18 @@ mod tests {
         assert_eq!(human_measured(Duration::from_micros(45_003_182)), "45 s");
         assert_eq!(human_measured(Duration::from_millis(1_561)), "1.5 s");
         assert_eq!(human_measured(Duration::from_micros(3_999)), "3 ms");
+        assert_eq!(human_measured(Duration::from_nanos(100_900)), "100 us");
+        assert_eq!(human_measured(Duration::ZERO), "0 s");
+    }
+
+    #[test]
+    fn limits_are_cut_to_a_millisecond_where_nobody_reads_less() {
+        assert_eq!(
+            human_limit(Duration::from_nanos(68_965_517_241)),
+            "68.965 s"
+        );
+        assert_eq!(human_limit(Duration::from_micros(100)), "100 us");
+        assert_eq!(human_limit(Duration::from_micros(1_500)), "1.5 ms");
     }
 
     proptest! {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use quote::{AGENT_CHARS, TEXT_CHARS, quote};
 pub use report::FailureReport;
 
-use crate::{Ages, BoundName, Cut, GiveUp, Heartbeats, Hints, Origin, Phase, Stage, Tier};
+use crate::{Ages, BoundName, Cut, GiveUp, Heartbeats, Hints, Joined, Origin, Phase, Stage, Tier};
 
 /// What happened, from a closed set.
 ///
@@ -269,6 +269,8 @@ pub struct Failure {
     pub bound: Option<BoundName>,
     /// The limit that was in force.
     pub limit: Option<Duration>,
+    /// What made the limit longer than it is in itself, if an open block did.
+    pub joined: Option<Joined>,
     /// Where the limit came from.
     pub origin: Option<Origin>,
     /// The setting that would change it, where that is not the bound's.
@@ -324,6 +326,7 @@ impl Failure {
             code,
             bound: None,
             limit: None,
+            joined: None,
             origin: None,
             named_setting: None,
             phase,
@@ -355,6 +358,7 @@ impl Failure {
         Self {
             bound: Some(cut.bound),
             limit: Some(cut.limit),
+            joined: cut.joined,
             origin: Some(cut.origin.clone()),
             stage: cut.stage,
             ages: cut.ages,
@@ -385,6 +389,16 @@ impl Failure {
             | GiveUp::ProviderSaysNo
             | GiveUp::TierSpent(_) => {}
         }
+    }
+
+    /// Returns whether it is a rate limit whose wait is longer than we honour.
+    ///
+    /// It has the code of a quota, since no attempt follows it either, but it is none.
+    pub(super) const fn is_long_rate_limit(&self) -> bool {
+        matches!(
+            (self.code, self.give_up),
+            (FailureCode::Exhausted, Some(GiveUp::BeyondMaxWait { .. }))
+        )
     }
 
     /// Returns the setting that would change the outcome, if one would.

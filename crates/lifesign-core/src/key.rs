@@ -78,15 +78,15 @@ impl Key {
     pub fn accepted(&self) -> &'static str {
         match self.slot {
             Slot::AllBounds => "\"off\", which turns every bound off",
-            Slot::Count(_) => "a whole number, at least 1",
+            Slot::Count(_) => "a whole number, at least 1 (4.0 is one)",
             Slot::Delay(_) => "a duration such as \"750ms\" or \"10s\"",
             Slot::Flag(_) => "true or false",
             Slot::Limit(_) => "a duration such as \"45s\" or \"2 min\", or \"off\"",
             Slot::Notices(_) => "a duration such as \"30s\", at least 1 ms, or \"off\"",
             Slot::Profile(_) => "\"progress\", \"patient\" or \"harness\"",
-            Slot::Rate(_) => "a whole number, at least 1, or \"off\"",
+            Slot::Rate(_) => "a whole number, at least 1 (4.0 is one), or \"off\"",
             Slot::Size(_) => "a size such as \"16 MiB\" or \"512 KiB\"",
-            Slot::Tries(_) => "a whole number, at least 1, or \"as attempts\"",
+            Slot::Tries(_) => "a whole number, at least 1 (4.0 is one), or \"as attempts\"",
             Slot::Wait(_) => "a duration such as \"2 min\", or 0 for none",
         }
     }

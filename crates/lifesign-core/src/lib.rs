@@ -54,6 +54,6 @@ pub use settings::{Limits, SettingError, Settings, Value};
 pub use sign::{Block, BlockKind, Sign};
 pub use usage::Usage;
 pub use watch::{
-    CallShape, Cut, Heartbeats, Join, JoinBlock, LastHeartbeat, Notice, Readings, Row, Tally,
-    Verdict, Watch, WireDefaults, rows,
+    CallShape, Cut, Heartbeats, Join, JoinBlock, Joined, LastHeartbeat, Notice, Readings, Row,
+    Tally, Verdict, Watch, WireDefaults, rows,
 };

@@ -24,7 +24,7 @@ use crate::{Ages, Block, BlockKind, Bounds, Clock, HeartbeatOrigin, Phase, Progr
 
 pub use rows::{CallShape, Join, JoinBlock, Row, WireDefaults, rows};
 pub use tally::{Heartbeats, Tally};
-pub use verdict::{Cut, LastHeartbeat, Notice, Readings, Verdict};
+pub use verdict::{Cut, Joined, LastHeartbeat, Notice, Readings, Verdict};
 
 /// Judges one attempt by what crosses the wire.
 ///

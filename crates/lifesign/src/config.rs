@@ -224,10 +224,10 @@ bounds = { headers = "21s", connect = "22s", flat = "23s" }
         for (bad, problem) in [
             ("-5s", "is negative"),
             ("NaN", "is not a duration"),
-            ("1e400s", "is too long"),
+            ("1e3s", "is written with an exponent"),
             ("45", "has no unit"),
             ("", "is empty"),
-            ("2^64ms", "is too long"),
+            ("99999999999999999999s", "is too long"),
         ] {
             let accepted = "accepted: a duration such as \"45s\" or \"2 min\", or \"off\"";
             let told = format!("bounds.raw_silence: \"{bad}\" {problem}; {accepted}");

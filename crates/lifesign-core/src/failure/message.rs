@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{Failure, FailureCode, TEXT_CHARS, quote};
-use crate::duration::human;
-use crate::{BoundName, GiveUp, Phase};
+use crate::duration::human_limit;
+use crate::{BoundName, GiveUp, Joined, Phase};
 
 impl Failure {
     /// Returns the line for the operator: what was observed, the limit with its setting and origin,
@@ -47,6 +47,7 @@ impl Failure {
             FailureCode::Empty => {
                 "the provider ended the stream with neither content nor a finish".to_owned()
             }
+            FailureCode::Exhausted if self.is_long_rate_limit() => self.answered(LIMITS_THE_RATE),
             FailureCode::Exhausted => self.answered("reports that the quota is used up"),
             FailureCode::HeartbeatsOnly => {
                 format!("only heartbeats and no content arrived{after} {during}")
@@ -60,7 +61,7 @@ impl Failure {
             FailureCode::Overloaded => self.answered("is overloaded"),
             FailureCode::ProviderError => self.answered("reports an error of its own"),
             FailureCode::QueueFull => self.with_detail("there is no place in the queue".to_owned()),
-            FailureCode::RateLimited => self.answered("limits the rate of requests"),
+            FailureCode::RateLimited => self.answered(LIMITS_THE_RATE),
             FailureCode::RawSilent => format!("nothing arrived{after} {during}"),
             FailureCode::ReasoningOnly => {
                 format!("only reasoning and no output arrived{after} {during}")
@@ -77,7 +78,11 @@ impl Failure {
             }
             FailureCode::Truncated => "the provider ended the stream without a finish".to_owned(),
             FailureCode::Unreadable => {
-                self.with_detail("what arrived is not the wire that was promised".to_owned())
+                let what = "what arrived is not the wire that was promised";
+                match self.status.filter(|status| (100..200).contains(status)) {
+                    Some(status) => format!("{what}: a final status of {status}"),
+                    None => self.with_detail(what.to_owned()),
+                }
             }
             FailureCode::WallClock => format!("the call's own budget ran out {during}"),
             FailureCode::WholeCall => {
@@ -121,9 +126,9 @@ impl Failure {
         }
     }
 
-    pub(super) fn for_how_long(&self) -> String {
+    fn for_how_long(&self) -> String {
         self.limit
-            .map(|limit| format!(" for {}", human(limit)))
+            .map(|limit| format!(" for {}", human_limit(limit)))
             .unwrap_or_default()
     }
 
@@ -136,7 +141,15 @@ impl Failure {
             .as_ref()
             .map(|origin| format!(", {origin}"))
             .unwrap_or_default();
-        format!(" ({} = {}{origin})", bound.setting(), human(limit))
+        let set = match self.joined {
+            Some(Joined { limit, allowance }) => format!(
+                "{}, joined with the thinking allowance of {}",
+                human_limit(limit),
+                human_limit(allowance)
+            ),
+            None => human_limit(limit),
+        };
+        format!(" ({} = {set}{origin})", bound.setting())
     }
 }
 
@@ -145,6 +158,8 @@ impl fmt::Display for Failure {
         f.write_str(&self.message())
     }
 }
+
+const LIMITS_THE_RATE: &str = "limits the rate of requests";
 
 const fn during(phase: Phase) -> &'static str {
     match phase {

@@ -4,7 +4,7 @@
 //! the sentence never does.
 
 use super::{Failure, FailureCode};
-use crate::duration::{human, human_measured};
+use crate::duration::human_measured;
 use crate::{Phase, Stage};
 
 impl Failure {
@@ -19,7 +19,10 @@ impl Failure {
 
     /// Returns what happened, and what comes of it or may help.
     fn what_and_then(&self) -> (String, &'static str) {
-        let time = self.for_how_long();
+        let time = self
+            .limit
+            .map(|limit| format!(" for {}", human_measured(limit)))
+            .unwrap_or_default();
         let (what, then) = match self.code {
             FailureCode::BytesOnly => {
                 return (format!("Only scraps of an answer came{time}"), TRY_AGAIN);
@@ -53,6 +56,15 @@ impl Failure {
                 ("The answer was given up because nobody was reading it", "")
             }
             FailureCode::Empty => ("The model's server sent an empty answer", TRY_AGAIN),
+            FailureCode::Exhausted if self.is_long_rate_limit() => {
+                let what = "Requests came faster than the provider allows";
+                let until = match (self.resets_at, self.retry_after) {
+                    (Some(at), _) => format!("until {at}"),
+                    (None, Some(wait)) => format!("for another {}", human_measured(wait)),
+                    (None, None) => "for a long while".to_owned(),
+                };
+                return (format!("{what}, and it takes no more {until}"), "");
+            }
             FailureCode::Exhausted => match self.resets_at {
                 Some(at) => {
                     return (
@@ -154,7 +166,7 @@ impl Failure {
     }
 
     fn limit_or_time(&self) -> String {
-        self.limit.map_or_else(|| "time".to_owned(), human)
+        self.limit.map_or_else(|| "time".to_owned(), human_measured)
     }
 
     /// Returns what may help, naming the setting where one would, or `None` if nothing is known to.
@@ -163,6 +175,11 @@ impl Failure {
             return self.advice.clone();
         }
         let raise = |otherwise: &str| match self.setting() {
+            // Below the allowance a higher limit changes nothing.
+            Some(setting) if self.joined.is_some() => format!(
+                "raise max_tokens or lower bounds.think_tokens_per_second, whose allowance \
+                 outlasted {setting}, {otherwise}"
+            ),
             Some(setting) => format!("raise {setting}, {otherwise}"),
             None => otherwise.to_owned(),
         };
@@ -185,14 +202,21 @@ impl Failure {
             FailureCode::Empty => {
                 "try again; if it recurs, check the model's name and the wire".to_owned()
             }
+            FailureCode::Exhausted if self.is_long_rate_limit() => {
+                let when = self
+                    .resets_at
+                    .map_or_else(|| "later".to_owned(), |at| format!("at {at}"));
+                format!("come back {when}, send less at once, or raise retry.max_wait")
+            }
             FailureCode::Exhausted => match self.resets_at {
-                Some(at) => format!("come back at {at}, use another key, or raise retry.max_wait"),
+                Some(at) => format!("come back at {at}, or use another key"),
                 None => "add credit, raise the account's limit, or use another key".to_owned(),
             },
             FailureCode::HeartbeatsOnly => {
                 raise("or try again: a hop on the way lives, the model may not")
             }
             FailureCode::Lifetime => raise("or turn it off"),
+            FailureCode::NoContent if self.joined.is_some() => raise("or try again"),
             FailureCode::NoContent => raise("or give max_tokens if the model thinks out of sight"),
             FailureCode::Overloaded => "wait, then try again, or use another upstream".to_owned(),
             FailureCode::ProviderError => "read the provider's message, then try again".to_owned(),

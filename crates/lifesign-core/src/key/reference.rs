@@ -179,8 +179,10 @@ const WORDS: &str = "
   or overlong value, and units of the calendar (days and longer) are refused before anything is sent.
 - `0`, `\"0\"`, `\"0s\"` and `\"off\"` turn a bound off; `bounds = \"off\"` turns all of them off. Absent means the
   default, and so does the word `null` in the environment and on the command line.
-- `grace.usage = 0` waits for no usage, `retry.max_wait = 0` sleeps for no asked-for wait. Any other count, rate
-  or size of 0 is refused.
+- `grace.usage = 0` waits for no usage, `retry.max_wait = 0` sleeps for no asked-for wait, `retry.max_total_wait = 0`
+  is off like a bound of 0. Any other count, rate or size of 0 is refused.
+- A whole number may be written with a point and zeros (`4.0`), bare or as text, since programs that calculate one
+  write it so; `4.5` is refused.
 - A size is text with a unit: `B`, `KiB`, `MiB`, `GiB` in powers of 1,024, `kB`, `MB`, `GB` in powers of 1,000.
 - The allowance is `max_tokens` divided by `bounds.think_tokens_per_second`: 4,096 tokens give 47.1 s, 32,000 give
   367.8 s. Setup is the longer of `before_content` and `between_events`, taking 60 s and 150 s for one that is off or

@@ -117,13 +117,13 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "retry.max_wait",
         default: "120 s",
-        doc: "the longest wait that an upstream may ask for and get",
+        doc: "the longest wait that an upstream may ask for and get; 0 sleeps for none",
         slot: at!(Wait, retry.max_wait),
     },
     Key {
         name: "retry.max_total_wait",
         default: "off",
-        doc: "all waits between attempts together",
+        doc: "all waits between attempts together; 0 is off, which lets them sum up without end",
         slot: at!(Limit, retry.max_total_wait),
     },
     Key {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Hints, RetryPolicy, Tier};
-use crate::duration::human;
+use crate::duration::human_limit;
 use crate::{Failure, FailureCode, Limit};
 
 /// An attempt that failed before the one at hand.
@@ -91,7 +91,7 @@ impl fmt::Display for GiveUp {
         match self {
             Self::AttemptsSpent => f.write_str("no attempt left (retry.attempts)"),
             Self::BeyondMaxWait { asked, max } => {
-                let (asked, max) = (human(*asked), human(*max));
+                let (asked, max) = (human_limit(*asked), human_limit(*max));
                 write!(
                     f,
                     "the wait asked for, {asked}, is beyond retry.max_wait = {max}"
@@ -106,7 +106,7 @@ impl fmt::Display for GiveUp {
                 write!(
                     f,
                     "the waits would pass retry.max_total_wait = {}",
-                    human(*max)
+                    human_limit(*max)
                 )
             }
             Self::WallClock => f.write_str("the wall clock leaves no time for another attempt"),

@@ -11,7 +11,7 @@ pub struct RetryPolicy {
     pub attempts: Setting<u32>,
     /// The longest wait asked for by a provider that is slept. Default 120 s; 0 sleeps for none.
     pub max_wait: Setting<Duration>,
-    /// The most that all waits of a call may sum to. Default off.
+    /// The most that all waits of a call may sum to. Default off, as is 0.
     pub max_total_wait: Setting<Limit>,
     /// Whether reasoning that was not handed out may be thrown away by a new attempt. Default no.
     pub after_reasoning: Setting<bool>,

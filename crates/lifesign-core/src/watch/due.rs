@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{JoinBlock, Row, Watch};
+use super::{JoinBlock, Joined, Row, Watch};
 use crate::{BoundName, Clock, Origin, Phase};
 
 impl Watch {
@@ -34,13 +34,8 @@ impl Watch {
             BoundName::UpstreamQuiet => {
                 start.checked_add(limit.saturating_sub(self.report?.silent))
             }
-            _ => start.checked_add(limit),
+            _ => start.checked_add(self.joined_limit(row, limit, start)?.0),
         }?;
-        if let Some(join) = row.join
-            && let Some(opened) = self.joined(join.block)
-        {
-            due = due.max(opened.checked_add(join.allowance?)?);
-        }
         if let Some(since) = self.in_force_since(row.name) {
             due = due.max(since);
         }
@@ -100,8 +95,40 @@ impl Watch {
         if learns { self.pulse.learned() } else { None }
     }
 
+    /// Returns how long `row` lasts, and from what an open block has extended it, if one has.
+    pub(super) fn lasts(&self, row: &Row) -> Option<(Duration, Option<Joined>)> {
+        let limit = self.limit(row)?;
+        match self.start(row.name) {
+            Some(start) => self.joined_limit(row, limit, start),
+            None => Some((limit, None)),
+        }
+    }
+
+    /// Returns how long `row`, of `limit` in itself, lasts when it counts from `start`, or `None`
+    /// while an open block lifts it.
+    fn joined_limit(
+        &self,
+        row: &Row,
+        limit: Duration,
+        start: Duration,
+    ) -> Option<(Duration, Option<Joined>)> {
+        let Some(join) = row.join else {
+            return Some((limit, None));
+        };
+        let Some(opened) = self.opened(join.block) else {
+            return Some((limit, None));
+        };
+        let allowance = join.allowance?;
+        let joined = opened.checked_add(allowance)?.saturating_sub(start);
+        Some(if joined > limit {
+            (joined, Some(Joined { limit, allowance }))
+        } else {
+            (limit, None)
+        })
+    }
+
     /// Returns when the block opened that moves a bound now, if there is one.
-    fn joined(&self, block: JoinBlock) -> Option<Duration> {
+    fn opened(&self, block: JoinBlock) -> Option<Duration> {
         match block {
             JoinBlock::EmptyDark => self.open.filter(|open| open.empty).map(|open| open.since),
             JoinBlock::Thinking => self.thinking,

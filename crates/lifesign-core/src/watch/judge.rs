@@ -36,10 +36,12 @@ impl Watch {
 
     fn cut(&mut self, row: &Row, due: Duration, now: Duration) -> Verdict {
         let learned = self.learned(row);
+        let (limit, joined) = self.lasts(row).unwrap_or_default();
         self.tally.late = now.saturating_sub(due);
         Verdict::Cut(Cut {
             bound: row.name,
-            limit: self.limit(row).unwrap_or_default(),
+            limit,
+            joined,
             origin: if learned.is_some() {
                 Origin::Learned
             } else {

@@ -28,8 +28,10 @@ pub enum Verdict {
 pub struct Cut {
     /// The bound that ran out.
     pub bound: BoundName,
-    /// Its limit.
+    /// The limit that was in force: how long its window really was.
     pub limit: Duration,
+    /// What made the limit longer than it is in itself, if an open block did.
+    pub joined: Option<Joined>,
     /// Where the limit came from.
     pub origin: Origin,
     /// Where the attempt stood.
@@ -62,6 +64,15 @@ impl Cut {
             (_, Finding::Output) => FailureCode::WholeCall,
         }
     }
+}
+
+/// How an open block made a limit longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The limit in itself, as it was set.
+    pub limit: Duration,
+    /// How long the block was allowed from its opening on.
+    pub allowance: Duration,
 }
 
 /// A report that the content clock has been quiet for long. It never cuts.

@@ -5,8 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use lifesign_core::{
-    Ages, BoundName, Cut, Failure, FailureCode, Finding, GiveUp, Hints, Origin, Phase, Stage,
-    TEXT_CHARS, Tier,
+    Ages, BoundName, Cut, Failure, FailureCode, Finding, GiveUp, Hints, Joined, Origin, Phase,
+    Stage, TEXT_CHARS, Tier,
 };
 
 /// Words that would blame a clock or the request for what a broken line did.
@@ -41,6 +41,7 @@ fn cut(bound: BoundName, finding: Finding, phase: Phase, seconds: u64) -> Failur
     Failure::of_cut(&Cut {
         bound,
         limit: Duration::from_secs(seconds),
+        joined: None,
         origin: Origin::Call,
         phase,
         stage: None,
@@ -273,6 +274,47 @@ fn a_pinging_line_is_never_called_silent() {
 }
 
 #[test]
+fn a_limit_that_an_allowance_extended_is_told_with_both() {
+    let mut cut = cut(
+        BoundName::BeforeContent,
+        Finding::Events,
+        Phase::BeforeContent,
+        0,
+    );
+    cut.limit = Some(Duration::from_nanos(70_020_517_241));
+    cut.origin = Some(Origin::Default);
+    cut.joined = Some(Joined {
+        limit: Duration::from_mins(1),
+        allowance: Duration::from_secs(69),
+    });
+
+    assert_eq!(
+        cut.message(),
+        "only events without content arrived for 70.02 s before the first content \
+         (bounds.before_content = 60 s, joined with the thinking allowance of 69 s, default)"
+    );
+    assert_eq!(
+        cut.sentence(),
+        "The model's server gave signs of work for 70 s without a word of an answer; \
+         trying again may help."
+    );
+    assert_eq!(
+        cut.hint().as_deref(),
+        Some(
+            "raise max_tokens or lower bounds.think_tokens_per_second, whose allowance outlasted \
+             bounds.before_content, or try again"
+        )
+    );
+
+    cut.joined = None;
+    assert!(
+        cut.hint()
+            .unwrap()
+            .starts_with("raise bounds.before_content")
+    );
+}
+
+#[test]
 fn the_wall_clock_is_not_told_as_silence() {
     let mut wall = cut(
         BoundName::WallClock,
@@ -400,19 +442,49 @@ fn a_wait_too_long_to_sleep_makes_a_rate_limit_exhausted_and_leaves_an_overload(
         failure
     };
 
-    let limited = settled(FailureCode::RateLimited);
+    let mut limited = settled(FailureCode::RateLimited);
+    limited.status = Some(429);
     assert_eq!(limited.code, FailureCode::Exhausted);
     assert!(!limited.is_retryable());
-    assert!(
-        limited.message().ends_with(
-            "; not repeated: the wait asked for, 10 min, is beyond retry.max_wait = 2 min"
-        )
+    assert_eq!(
+        limited.message(),
+        "the provider limits the rate of requests (429); not repeated: the wait asked for, \
+         10 min, is beyond retry.max_wait = 2 min"
     );
+    assert_eq!(
+        limited.sentence(),
+        "Requests came faster than the provider allows, and it takes no more until \
+         2026-11-29T12:10:00Z."
+    );
+    assert!(limited.hint().unwrap().contains("raise retry.max_wait"));
 
     assert_eq!(
         settled(FailureCode::Overloaded).code,
         FailureCode::Overloaded
     );
+}
+
+#[test]
+fn a_quota_is_not_told_as_a_rate_limit() {
+    let resets_at = "2026-11-29T12:10:00Z".parse().unwrap();
+    let hints = Hints {
+        quota: true,
+        resets_at: Some(resets_at),
+        ..Hints::default()
+    };
+    let mut quota = failure(FailureCode::RateLimited);
+    quota.settle(GiveUp::Quota, &hints);
+
+    assert_eq!(
+        quota.message(),
+        "the provider reports that the quota is used up"
+    );
+    assert_eq!(
+        quota.sentence(),
+        "The account has used up what it may use until 2026-11-29T12:10:00Z."
+    );
+    // No wait is slept for a quota, however long a wait may be.
+    assert!(!quota.hint().unwrap().contains("retry.max_wait"));
 }
 
 #[test]

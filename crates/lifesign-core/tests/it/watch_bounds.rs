@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lifesign_core::{
-    Block, BlockKind, BoundName, Bounds, FailureCode, Finding, Limit, Notices, Origin, Phase, Rate,
-    Stage, Verdict, Watch,
+    Block, BlockKind, BoundName, Bounds, FailureCode, Finding, Joined, Limit, Notices, Origin,
+    Phase, Rate, Stage, Verdict, Watch,
 };
 
 use crate::watch_sim::{
@@ -151,6 +151,41 @@ fn a_thinking_block_extends_before_content_and_never_shortens_it() {
     assert_eq!(cut(1, 368), 369);
     assert_eq!(cut(1, 47), 60);
     assert_eq!(cut(20, 47), 67);
+}
+
+#[test]
+fn a_cut_that_a_block_put_off_says_how_long_it_really_took() {
+    let bounds = Bounds {
+        before_content: limit(60),
+        between_events: limit(50),
+        ..off()
+    };
+    let joined = |limit| {
+        Some(Joined {
+            limit: secs(limit),
+            allowance: secs(69),
+        })
+    };
+
+    let mut sim = stream(&bounds, Some(87 * 69));
+    sim.frame(secs(1), opens(BlockKind::Thinking));
+    let cut = sim.hold().1;
+    assert_eq!((cut.limit, cut.joined), (secs(70), joined(60)));
+
+    // The block opened a second before the clock last moved.
+    let mut sim = stream(&bounds, Some(87 * 69));
+    sim.frame(secs(1), OUTPUT)
+        .frame(secs(1), opens(BlockKind::Tool))
+        .frame(secs(1), LIFECYCLE);
+    let (second, cut) = sim.hold();
+    assert_eq!((second, cut.limit), (71, secs(68)));
+    assert_eq!(cut.joined, joined(50));
+
+    // An allowance that is over first moves nothing.
+    let mut sim = stream(&bounds, Some(87 * 10));
+    sim.frame(secs(1), opens(BlockKind::Thinking));
+    let cut = sim.hold().1;
+    assert_eq!((cut.limit, cut.joined), (secs(60), None));
 }
 
 #[test]

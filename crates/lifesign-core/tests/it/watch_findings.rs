@@ -129,6 +129,7 @@ fn a_cut_carries_every_clocks_age() {
     let expected = Cut {
         bound: BoundName::RawSilence,
         limit: secs(10),
+        joined: None,
         origin: Origin::Call,
         phase: Phase::AfterContent,
         stage: None,

@@ -66,6 +66,11 @@ proptest! {
             model.check(watch, step);
         });
 
+        if let Some((_, cut)) = &outcome.cut
+            && matches!(cut.bound, BoundName::BetweenEvents | BoundName::Flat)
+        {
+            prop_assert_eq!(cut.limit, cut.ages.event);
+        }
         let expected = model.cut;
         let cut = outcome.cut.map(|(at, cut)| (at, cut.bound, cut.finding, cut.code()));
         prop_assert_eq!(cut, expected);
