@@ -1,7 +1,9 @@
 //! The `lifesign` program: arguments in, exit code and JSON or a live line out.
 
+mod answer_out;
 mod args;
 mod command;
+mod interrupts;
 mod output;
 mod recording;
 mod status_line;

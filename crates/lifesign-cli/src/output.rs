@@ -40,5 +40,8 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
         })
 }
 
+/// The exit code of a result that could not be written.
+pub(crate) const UNWRITTEN: u8 = 1;
+
 /// The exit code of input that cannot be used: nothing was sent.
 pub(crate) const REFUSED: u8 = 2;

@@ -35,10 +35,18 @@ impl RecordingFile {
             "--record: {} is a directory",
             path.display()
         );
-        let beside = beside(path);
-        std::fs::File::create(&beside)
-            .and_then(|_| std::fs::remove_file(&beside))
-            .with_context(|| format!("--record: {} cannot be written", path.display()))?;
+        let unwritable = || format!("--record: {} cannot be written", path.display());
+        if is_special(path) {
+            std::fs::OpenOptions::new()
+                .write(true)
+                .open(path)
+                .with_context(unwritable)?;
+        } else {
+            let beside = beside(path);
+            std::fs::File::create(&beside)
+                .and_then(|_| std::fs::remove_file(&beside))
+                .with_context(unwritable)?;
+        }
         Ok(Self {
             path: path.to_owned(),
             opening: Opening {
@@ -57,6 +65,10 @@ impl RecordingFile {
         }
         let beside = beside(&self.path);
         let write = || -> std::io::Result<()> {
+            if is_special(&self.path) {
+                let mut file = std::fs::OpenOptions::new().write(true).open(&self.path)?;
+                return file.write_all(lines.text.as_bytes());
+            }
             let mut file = std::fs::File::create(&beside)?;
             file.write_all(lines.text.as_bytes())?;
             file.sync_all()?;
@@ -102,6 +114,12 @@ impl fmt::Debug for RecordingFile {
             .field("path", &self.path)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns whether there is something at `path` that is no plain file, such as a pipe or a device:
+/// it is written to, and never moved onto.
+fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.is_file())
 }
 
 fn beside(path: &Path) -> PathBuf {

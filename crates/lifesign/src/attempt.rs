@@ -170,7 +170,7 @@ impl Attempt {
             Woken::Notice(notice) => self.ready.push_back(CallEvent::Notice(notice)),
             // The status stands whatever the body of an error does.
             Woken::Cut(_) | Woken::Deadline if error_body_until.is_some() => self.end_by_status(),
-            Woken::Cut(cut) => self.end(Some(Cause::Cut(cut))),
+            Woken::Cut(cut) => self.end_by(Cause::Cut(cut)),
             // Late usage did not come; the answer is whole without it.
             Woken::Deadline => self.complete(),
         }
@@ -202,6 +202,11 @@ impl Attempt {
             .then(|| (Vec::new(), now.saturating_add(self.job.error_body_limit())));
         let content = match ContentDecoder::new(head.headers.get(header::CONTENT_ENCODING)) {
             Ok(content) => content,
+            // The status stands, whatever its body is packed in.
+            Err(_) if error_body.is_some() => {
+                self.head = Some(Head::new(head, None, error_body));
+                return self.end_by_status();
+            }
             Err(error) => {
                 self.head = Some(Head::new(head, None, error_body));
                 return self.end(Some(Cause::Encoding(error)));
@@ -223,8 +228,10 @@ impl Attempt {
         if let Some(head) = &mut self.head {
             head.content = Some(content);
         }
-        if let (Err(error), None) = (decoded, &self.ended) {
-            self.end(Some(Cause::Encoding(error)));
+        match decoded {
+            Err(_) if self.is_error_status() => self.end_by_status(),
+            Err(error) => self.end(Some(Cause::Encoding(error))),
+            Ok(()) => {}
         }
     }
 
@@ -258,7 +265,8 @@ impl Attempt {
 
     fn look_at_reader(&mut self) {
         match self.reader.state() {
-            State::Open => {}
+            // Another choice has begun to speak after the others had finished.
+            State::Open => self.grace_until = None,
             State::Finished => {
                 let grace = self.job.settings.grace_usage.value;
                 let until = self.guard.now().saturating_add(grace);
@@ -305,11 +313,27 @@ impl Attempt {
         if self.is_error_status() {
             return self.end_by_status();
         }
-        // Every choice has its finish: only late usage is lost.
-        if self.reader.state() == State::Finished {
-            return self.complete();
+        self.end_by(Cause::Transport(error));
+    }
+
+    /// Ends the attempt in the middle of its body.
+    ///
+    /// A last frame whose blank line has not come counts if it parses whole: an event in hand beats a
+    /// timer, and a lost line end is no lost answer.
+    fn end_by(&mut self, cause: Cause) {
+        let mut taker = Taker::of(
+            &self.guard,
+            &mut self.ready,
+            &mut self.started,
+            self.job.hands_out,
+        );
+        let read = self.reader.end(&mut taker);
+        match self.reader.state() {
+            State::Ended | State::Failed if read.is_ok() => self.look_at_reader(),
+            // Every choice has its finish: only late usage is lost.
+            State::Finished if matches!(cause, Cause::Transport(_)) => self.complete(),
+            _ => self.end(Some(cause)),
         }
-        self.end(Some(Cause::Transport(error)));
     }
 
     fn is_error_status(&self) -> bool {

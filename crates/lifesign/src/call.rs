@@ -260,11 +260,12 @@ impl Call {
         failure.tokens = end.answer.usage.and_then(|usage| usage.output_tokens);
         failure.attempt = number;
         self.describe(&mut failure);
+        self.job.upstream.mask(&mut failure);
 
         let name = self.job.upstream.name();
         let mut record = AttemptRecord::new(number, name, end.phase, &tally, self.waited);
         record.status = end.status;
-        record.request_id.clone_from(&end.request_id);
+        record.request_id.clone_from(&failure.request_id);
         if end.cause.is_some() {
             record = record.failed(&failure);
         }

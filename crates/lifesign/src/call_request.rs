@@ -16,6 +16,7 @@ pub struct CallRequest {
     pub(crate) body: Body,
     pub(crate) settings: Option<Settings>,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
+    pub(crate) holds_back: bool,
 }
 
 /// What to send.
@@ -52,12 +53,22 @@ impl CallRequest {
         self
     }
 
+    /// Takes the answer only as a whole: its stream tells of attempts, and hands out no pieces.
+    ///
+    /// Reasoning that was not handed out may then be thrown away where `retry.after_reasoning` is on.
+    #[must_use]
+    pub fn hold_back(mut self) -> Self {
+        self.holds_back = true;
+        self
+    }
+
     fn of(upstream: Arc<Upstream>, body: Body) -> Self {
         Self {
             upstream,
             body,
             settings: None,
             recorder: None,
+            holds_back: false,
         }
     }
 }

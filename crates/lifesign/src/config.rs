@@ -4,6 +4,7 @@
 //! before anything is sent. Keys are the exception: they are read when they are needed, and live in
 //! variables or files of their own.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use lifesign_core::{
@@ -28,7 +29,7 @@ mod upstream;
 /// use lifesign::Origin;
 /// use lifesign::Wire;
 ///
-/// let env = [("LIFESIGN_BOUNDS__RAW_SILENCE".to_owned(), "45s".to_owned())];
+/// let env = [("LIFESIGN_BOUNDS__RAW_SILENCE".into(), "45s".into())];
 /// let config = Config::load(None, env, &["bounds.flat=off".to_owned()])?;
 /// let base_url = BaseUrl::parse("http://127.0.0.1:8080")?;
 /// let upstream = UpstreamConfig::new(Wire::OPENAI_CHAT, base_url);
@@ -50,12 +51,15 @@ pub struct Config {
 impl Config {
     /// Reads a file if one is given, the variables that begin with `LIFESIGN_`, and `key=value` texts.
     ///
+    /// A variable that has all of a setting's letters and is not its name is refused, and so is one
+    /// of a setting whose value is not UTF-8.
+    ///
     /// # Errors
     ///
     /// Returns the first thing that cannot be used, with its position.
     pub fn load(
         path: Option<&Path>,
-        variables: impl IntoIterator<Item = (String, String)>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
         assignments: &[String],
     ) -> Result<Self, SettingError> {
         let file = match path {
@@ -142,10 +146,9 @@ pub fn parse_assignment(text: &str) -> Result<(&str, Value<'_>), SettingError> {
     Ok((key.trim(), Value::of_text(value)))
 }
 
-/// Returns the variables of this process that are text; others set nothing.
-pub fn process_variables() -> impl Iterator<Item = (String, String)> {
+/// Returns the variables of this process, for [`Config::load`].
+pub fn process_variables() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 #[cfg(test)]
@@ -164,7 +167,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let variables = variables
             .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            .map(|(name, value)| ((*name).into(), (*value).into()));
         let sets: Vec<_> = sets.iter().map(|set| (*set).to_owned()).collect();
         Config::load(Some(&path), variables, &sets)
     }

@@ -58,7 +58,8 @@ fn of_read(error: &ReadError, phase: Phase) -> Failure {
 
 fn of_transport(error: &TransportError, phase: Phase) -> Failure {
     let code = match error.kind {
-        TransportErrorKind::Unreadable => FailureCode::Unreadable,
+        // Before the headers it is no HTTP server that answers; after them the stream was torn.
+        TransportErrorKind::Unreadable if phase < Phase::BeforeContent => FailureCode::Unreadable,
         TransportErrorKind::Unsendable => FailureCode::RefusedSetting,
         _ => FailureCode::ConnectionLost,
     };

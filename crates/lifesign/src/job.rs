@@ -52,6 +52,7 @@ impl Job {
             body,
             settings,
             recorder,
+            holds_back,
         } = request;
         let wire = upstream.wire();
         let (model, max_tokens, streamed) = match &body {
@@ -106,7 +107,7 @@ impl Job {
             transport,
             model,
             settings,
-            hands_out,
+            hands_out: hands_out && !holds_back,
             recorder,
             body,
             holds,

@@ -184,6 +184,15 @@ impl Failed {
     pub fn refused(why: impl Into<String>) -> Self {
         let mut failure = Failure::new(FailureCode::RefusedSetting, Phase::Queued);
         failure.detail = Some(why.into());
+        Self::unbegun(failure)
+    }
+
+    /// Returns the end of a call whose caller left before anything was sent.
+    pub fn cancelled() -> Self {
+        Self::unbegun(Failure::new(FailureCode::Cancelled, Phase::Queued))
+    }
+
+    pub(crate) fn unbegun(failure: Failure) -> Self {
         Self {
             failure,
             partial: None,

@@ -3,11 +3,9 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures_core::Stream;
 use lifesign_core::Failure;
-use uuid::Uuid;
 
 use crate::call::{Call, CallItem};
 use crate::clock::CallClock;
@@ -43,17 +41,11 @@ impl CallStream {
         let doing = match job {
             Ok(job) => Doing::Calling(Box::new(Call::new(job))),
             Err(failure) => {
-                let id = Uuid::now_v7().to_string();
+                let refused = Box::new(Failed::unbegun(*failure));
                 Doing::Refusing {
-                    refused: Some(Box::new(Failed {
-                        failure: *failure,
-                        partial: None,
-                        id: id.clone(),
-                        attempts: Vec::new(),
-                        elapsed: Duration::ZERO,
-                    })),
+                    id: refused.id.clone(),
+                    refused: Some(refused),
                     monitor: Monitor::new(CallClock::start(), 0),
-                    id,
                 }
             }
         };

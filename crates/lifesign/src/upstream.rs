@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lifesign_core::{HoldKey, Layer, SettingError, Settings, Target, resolve};
+use lifesign_core::{Failure, HoldKey, Layer, SettingError, Settings, Target, resolve};
 use lifesign_wire::Wire;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -122,6 +122,26 @@ impl Upstream {
             .map(|key| self.wire.authorize(key.expose_secret()))
     }
 
+    /// Takes the key out of what the provider said: some repeat what they were sent.
+    pub(crate) fn mask(&self, failure: &mut Failure) {
+        let key = self.key.as_ref().map(ExposeSecret::expose_secret);
+        // Shorter ones stand for nothing, and would be found in ordinary words.
+        let Some(key) = key.filter(|key| key.len() >= SHORTEST_KEY) else {
+            return;
+        };
+        let texts = [
+            &mut failure.provider_message,
+            &mut failure.detail,
+            &mut failure.advice,
+            &mut failure.request_id,
+        ];
+        for text in texts.into_iter().flatten() {
+            if text.contains(key) {
+                *text = text.replace(key, MASK);
+            }
+        }
+    }
+
     pub(crate) fn hold_key(&self, model: Option<&str>) -> HoldKey {
         let credential = self.key.as_ref().map(ExposeSecret::expose_secret);
         hold_key(
@@ -144,3 +164,9 @@ impl fmt::Debug for Upstream {
             .finish()
     }
 }
+
+/// No provider hands out a shorter key.
+const SHORTEST_KEY: usize = 8;
+
+/// What stands in the place of a key.
+const MASK: &str = "[key]";

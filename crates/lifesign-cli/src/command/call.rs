@@ -1,52 +1,60 @@
 //! `lifesign call`: one model call, told to a person or as one JSON object.
 
-use std::io::{self, IsTerminal, Read, Write};
+mod asked;
+mod teller;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use lifesign::{Answered, CallEvent, CallReport, CallRequest, CallStream, Client, Failed};
-use lifesign_core::duration::human_measured;
-use lifesign_core::{SettingError, Value};
-use lifesign_wire::{RawRequest, Request};
+use lifesign::{Answered, CallEvent, CallReport, CallRequest, CallStream, Client, Failed, Outcome};
 
+use self::asked::Asked;
+use self::teller::Teller;
 use super::target::Target;
 use crate::args::CallArgs;
-use crate::output::{complain, note, one_line, print_line};
+use crate::interrupts::Interrupts;
+use crate::output::{UNWRITTEN, complain, note, one_line, print_line};
 use crate::recording::RecordingFile;
-use crate::status_line::StatusLine;
+
+/// How a call ended.
+pub(crate) type Ended = Result<Box<Answered>, Box<Failed>>;
 
 pub(crate) async fn run(args: CallArgs) -> anyhow::Result<ExitCode> {
+    let mut interrupts = Interrupts::listen().context("signals cannot be received")?;
+    let json = args.json;
+    // Standard input, or a file on a slow disk, may keep us waiting; Ctrl-C must not.
+    let preparing = tokio::task::spawn_blocking(move || prepare(&args));
+    let prepared = tokio::select! {
+        prepared = preparing => prepared.context("the call was not prepared")?,
+        () = interrupts.next() => {
+            let cancelled = Err(Box::new(Failed::cancelled()));
+            return conclude(&cancelled, None, json, &mut interrupts).await;
+        }
+    };
     let Prepared {
         client,
         request,
         recording,
-    } = match prepare(&args) {
+    } = match prepared {
         Ok(prepared) => prepared,
-        Err(error) if args.json => {
+        Err(error) if json => {
             report(&Err(Box::new(Failed::refused(one_line(&error)))))?;
             return Ok(complain(&error));
         }
         Err(error) => return Err(error),
     };
-    let mut teller = Teller::new(args.json);
-    let ended = follow(client.stream(request), &mut teller).await?;
-    if args.json {
-        report(&ended)?;
-    } else {
-        teller.conclude(&ended)?;
-    }
+    let mut teller = (!json).then(Teller::new);
+    let ended = follow(client.stream(request), teller.as_mut(), &mut interrupts).await?;
+    let code = conclude(&ended, teller, json, &mut interrupts).await?;
     // The call is over, and its outcome stands whatever becomes of the recording.
     match recording.map(|recording| recording.finish()) {
         None | Some(Ok(true)) => {}
         Some(Ok(false)) => note("note: nothing was recorded, since no attempt got a response"),
         Some(Err(error)) => note(&format!("error: {}", one_line(&error))),
     }
-    Ok(match &ended {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(failed) => ExitCode::from(failed.exit_code()),
-    })
+    Ok(code)
 }
 
 /// Everything that can be refused before anything is sent.
@@ -69,9 +77,18 @@ fn prepare(args: &CallArgs) -> anyhow::Result<Prepared> {
     };
     let mut request = match asked {
         Asked::Prompt(request) => CallRequest::new(upstream, *request),
-        Asked::Body(body) => CallRequest::raw(upstream, body),
+        Asked::Body(body) => {
+            if args.target.model.is_some() || args.target.max_tokens.is_some() {
+                note("note: --request is sent as it is; --model and --max-tokens change nothing");
+            }
+            CallRequest::raw(upstream, body)
+        }
     }
     .settings(settings);
+    if args.json {
+        // One object at the end shows nothing of an attempt before it has succeeded.
+        request = request.hold_back();
+    }
     if let Some(recording) = &recording {
         request = request.record(Arc::clone(recording) as _);
     }
@@ -80,6 +97,90 @@ fn prepare(args: &CallArgs) -> anyhow::Result<Prepared> {
         request,
         recording,
     })
+}
+
+/// Reads the call to its end, or to the caller's Ctrl-C.
+async fn follow(
+    mut stream: CallStream,
+    mut teller: Option<&mut Teller>,
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<Ended> {
+    let monitor = stream.monitor();
+    let mut ticks = tokio::time::interval(TICK);
+    loop {
+        let is_live = teller.as_ref().is_some_and(|teller| teller.is_live());
+        let item = tokio::select! {
+            biased;
+            () = interrupts.next() => break,
+            item = stream.next() => item.context("the call ended without saying how")?,
+            _ = ticks.tick(), if is_live => {
+                if let Some(teller) = &mut teller {
+                    teller.show(&monitor.snapshot())?;
+                }
+                continue;
+            }
+        };
+        let event = match item {
+            Ok(CallEvent::Finished(answered)) => return Ok(Ok(answered)),
+            Ok(event) => event,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        if let Some(teller) = &mut teller
+            && !teller.tell(&event)?
+        {
+            // Nobody reads on, as after `| head`: what comes now would be paid for nobody.
+            break;
+        }
+    }
+    Ok(Err(stream.cancel().context("the call was over already")?))
+}
+
+/// Says how the call ended, and returns the exit code that says so too.
+async fn conclude(
+    ended: &Ended,
+    teller: Option<Teller>,
+    json: bool,
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<ExitCode> {
+    let code = match ended {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(failed) => ExitCode::from(failed.exit_code()),
+    };
+    if json {
+        report(ended)?;
+    }
+    let Some(teller) = teller else {
+        return Ok(code);
+    };
+    let writing = teller.finish(ended)?.finish();
+    tokio::pin!(writing);
+    // The answer comes first and how it ended after it, unless somebody keeps the answer waiting.
+    let written = tokio::select! {
+        written = &mut writing => Some(written),
+        () = tokio::time::sleep(PATIENCE) => None,
+    };
+    teller::say_how_it_ended(ended);
+    let written = match written {
+        Some(written) => written,
+        // Whoever has cancelled does not want to wait for a reader either.
+        None if is_cancelled(ended) => Ok(()),
+        None => tokio::select! {
+            written = &mut writing => written,
+            // Whoever should read has stopped, and somebody else has lost patience.
+            () = interrupts.next() => Ok(()),
+        },
+    };
+    if let Err(error) = written {
+        note(&format!("error: {}", one_line(&error)));
+        return Ok(ExitCode::from(UNWRITTEN));
+    }
+    Ok(code)
+}
+
+fn is_cancelled(ended: &Ended) -> bool {
+    ended
+        .as_ref()
+        .is_err_and(|failed| failed.outcome() == Outcome::Cancelled)
 }
 
 /// Prints the one JSON object.
@@ -92,276 +193,8 @@ fn report(ended: &Ended) -> anyhow::Result<()> {
     Ok(print_line(&text)?)
 }
 
-/// What to ask.
-enum Asked {
-    /// A prompt, to be put into the wire's words.
-    Prompt(Box<Request>),
-    /// A whole body in the wire's words.
-    Body(RawRequest),
-}
-
-impl Asked {
-    fn read(args: &CallArgs) -> anyhow::Result<Self> {
-        if let Some(path) = &args.request {
-            let text = std::fs::read(path)
-                .with_context(|| format!("--request: {} cannot be read", path.display()))?;
-            let body = RawRequest::parse(text)
-                .with_context(|| format!("--request: {} cannot be sent", path.display()))?;
-            // `--no-stream` asks for a whole answer; otherwise the body says what it wants.
-            return Ok(Self::Body(if args.no_stream {
-                body.with_stream(false)
-            } else {
-                body
-            }));
-        }
-        let prompt = match (&args.prompt, &args.prompt_file) {
-            (Some(prompt), _) => prompt.clone(),
-            (None, Some(path)) => std::fs::read_to_string(path)
-                .with_context(|| format!("--prompt-file: {} cannot be read", path.display()))?,
-            (None, None) => read_standard_input()?,
-        };
-        if prompt.trim().is_empty() {
-            return Err(SettingError::new("prompt", "is empty")
-                .with_value(&Value::Text(&prompt))
-                .with_accepted("some text")
-                .into());
-        }
-        let model = args
-            .target
-            .model
-            .clone()
-            .unwrap_or_else(|| UNNAMED_MODEL.to_owned());
-        let mut request = Request::prompt(model, prompt).stream(!args.no_stream);
-        request.max_tokens = args.target.max_tokens;
-        Ok(Self::Prompt(Box::new(request)))
-    }
-
-    fn model(&self) -> Option<&str> {
-        match self {
-            Self::Prompt(request) => Some(&request.model),
-            Self::Body(body) => body.model(),
-        }
-    }
-}
-
-fn read_standard_input() -> anyhow::Result<String> {
-    if io::stdin().is_terminal() {
-        note("reading the prompt from standard input; end it with Ctrl-D");
-    }
-    let mut prompt = String::new();
-    io::stdin()
-        .read_to_string(&mut prompt)
-        .context("standard input cannot be read")?;
-    Ok(prompt)
-}
-
-type Ended = Result<Box<Answered>, Box<Failed>>;
-
-/// Reads the call to its end, or to the caller's Ctrl-C.
-async fn follow(mut stream: CallStream, teller: &mut Teller) -> anyhow::Result<Ended> {
-    let monitor = stream.monitor();
-    let mut ticks = tokio::time::interval(TICK);
-    let interrupted = interrupted();
-    tokio::pin!(interrupted);
-    loop {
-        tokio::select! {
-            biased;
-            caught = &mut interrupted => {
-                caught.context("signals cannot be received")?;
-                let failed = stream.cancel().context("the call was over already")?;
-                return Ok(Err(failed));
-            }
-            item = stream.next() => match item {
-                Some(Ok(CallEvent::Finished(answered))) => return Ok(Ok(answered)),
-                Some(Ok(event)) => match teller.tell(&event) {
-                    // Nobody reads on, as after `| head`: what comes now would be paid for nobody.
-                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                        let failed = stream.cancel().context("the call was over already")?;
-                        return Ok(Err(failed));
-                    }
-                    told => told?,
-                },
-                Some(Err(failed)) => return Ok(Err(failed)),
-                None => anyhow::bail!("the call ended without saying how"),
-            },
-            _ = ticks.tick(), if teller.is_live() => teller.show(&monitor.snapshot())?,
-        }
-    }
-}
-
-/// Waits for Ctrl-C or a request to terminate.
-async fn interrupted() -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        let mut terminate =
-            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-        tokio::select! {
-            caught = tokio::signal::ctrl_c() => caught,
-            _ = terminate.recv() => Ok(()),
-        }
-    }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
-}
-
-/// Tells a person what happens: the answer on standard output, everything else on standard error.
-struct Teller {
-    silent: bool,
-    status: StatusLine,
-    /// What stands on the last line of standard output.
-    wrote: Wrote,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wrote {
-    Nothing,
-    Reasoning,
-    Text,
-}
-
-impl Teller {
-    fn new(silent: bool) -> Self {
-        Self {
-            silent,
-            status: StatusLine::new(),
-            wrote: Wrote::Nothing,
-        }
-    }
-
-    fn is_live(&self) -> bool {
-        // Text on the same terminal would be torn by a line that is written over itself.
-        let is_free = match self.wrote {
-            Wrote::Nothing => true,
-            Wrote::Reasoning => false,
-            Wrote::Text => !io::stdout().is_terminal(),
-        };
-        !self.silent && is_free && self.status.is_live()
-    }
-
-    fn show(&mut self, snapshot: &lifesign::Snapshot) -> io::Result<()> {
-        self.status.show(snapshot)
-    }
-
-    fn tell(&mut self, event: &CallEvent) -> io::Result<()> {
-        if self.silent {
-            return Ok(());
-        }
-        match event {
-            CallEvent::Text(text) => self.write(Wrote::Text, text),
-            CallEvent::Reasoning(text) if io::stderr().is_terminal() => {
-                self.write(Wrote::Reasoning, text)
-            }
-            CallEvent::Holding { wait } => self.say(&format!(
-                "waiting {} for a hold on the upstream to end",
-                human_measured(*wait)
-            )),
-            CallEvent::Notice(notice) => self.say(&format!(
-                "no content for {}; the last byte came {} ago",
-                human_measured(notice.ages.content),
-                human_measured(notice.ages.raw)
-            )),
-            CallEvent::Retrying {
-                failure,
-                attempt,
-                of,
-                wait,
-            } => self.say(&format!(
-                "{}; attempt {attempt} of {of} in {}",
-                failure.message(),
-                human_measured(*wait)
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    fn write(&mut self, what: Wrote, text: &str) -> io::Result<()> {
-        self.status.clear()?;
-        if self.wrote == Wrote::Reasoning && what == Wrote::Text {
-            writeln!(io::stderr().lock())?;
-        }
-        self.wrote = what;
-        match what {
-            Wrote::Text => {
-                let mut out = io::stdout().lock();
-                out.write_all(text.as_bytes())?;
-                out.flush()
-            }
-            Wrote::Nothing | Wrote::Reasoning => {
-                let mut out = io::stderr().lock();
-                out.write_all(text.as_bytes())?;
-                out.flush()
-            }
-        }
-    }
-
-    fn say(&mut self, text: &str) -> io::Result<()> {
-        self.status.clear()?;
-        note(text);
-        Ok(())
-    }
-
-    /// Says how the call ended.
-    fn conclude(&mut self, ended: &Ended) -> io::Result<()> {
-        self.status.clear()?;
-        if self.wrote == Wrote::Text {
-            print_line("")?;
-        }
-        match ended {
-            Ok(answered) => {
-                for call in &answered.answer.tool_calls {
-                    print_line(&format!("{}({})", call.name, call.arguments))?;
-                }
-                note(&summary(answered));
-            }
-            Err(failed) => {
-                let failure = &failed.failure;
-                note(&format!(
-                    "{}: {}",
-                    failed.outcome().name(),
-                    failure.sentence()
-                ));
-                note(&format!("  what was seen: {}", failure.message()));
-                if let Some(hint) = failure.hint() {
-                    note(&format!("  hint: {hint}"));
-                }
-                if failed
-                    .partial
-                    .as_ref()
-                    .is_some_and(|partial| !partial.is_empty())
-                {
-                    note("  the part of the answer above arrived before that; it is not whole");
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-fn summary(answered: &Answered) -> String {
-    let answer = &answered.answer;
-    let attempts = match answered.attempts.len() {
-        1 => String::new(),
-        count => format!(" after {count} attempts"),
-    };
-    let finish = answer
-        .finish_reason
-        .as_deref()
-        .unwrap_or("no finish reason");
-    let tokens = match answer
-        .usage
-        .and_then(|usage| usage.input_tokens.zip(usage.output_tokens))
-    {
-        Some((input, output)) => format!("{input} tokens in, {output} out"),
-        None => "usage unknown".to_owned(),
-    };
-    format!(
-        "completed{attempts} in {} ({finish}; {tokens})",
-        human_measured(answered.elapsed)
-    )
-}
-
 /// How often the status line is written over.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Servers of one model take any name.
-const UNNAMED_MODEL: &str = "default";
+/// How long the answer may take to be written before more is said.
+const PATIENCE: Duration = Duration::from_millis(200);

@@ -103,6 +103,52 @@ fn an_object_that_nobody_reads_is_no_failure() {
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
 }
 
+/// A write to a full pipe blocked the only thread, and with it the clocks and Ctrl-C.
+#[test]
+fn a_reader_that_holds_the_pipe_and_does_not_read_holds_nothing_up() {
+    let provider = Provider::script(
+        "status 200 sse; role; repeat 0.001 { text \"0123456789abcdef\"*1000 } x200; hold",
+    );
+    let running = Program::call(&provider.url(), "openai-chat").start_between_idlers();
+    provider.wait_for_writes(150);
+
+    running.signal("INT");
+    let ran = running.wait();
+
+    ran.assert_code(130).assert_said("cancelled: ");
+    provider.assert_left();
+}
+
+#[test]
+fn the_wall_clock_ends_a_call_whose_reader_does_not_read() {
+    let provider = Provider::script(
+        "status 200 sse; role; repeat 0.001 { text \"0123456789abcdef\"*1000 } x200; hold",
+    );
+    let running = Program::call(&provider.url(), "openai-chat")
+        .set("bounds.wall_clock=700ms")
+        .start_between_idlers();
+
+    running.wait_for_note("failed: ");
+    provider.assert_left();
+    running.signal("INT");
+
+    running.wait().assert_code(6);
+}
+
+#[test]
+fn a_wait_for_standard_input_can_be_interrupted() {
+    let provider = Provider::scenario("happy");
+    let running =
+        Program::call_without_prompt(&provider.url(), "openai-chat").start_between_idlers();
+    // The program listens for signals before it reads; until then it would die of one.
+    std::thread::sleep(Duration::from_millis(300));
+
+    running.signal("INT");
+
+    running.wait().assert_code(130);
+    assert!(provider.requests().is_empty());
+}
+
 /// Two words, then signs of life for ever.
 const ENDLESS: &str =
     "status 200 sse; role; text \"Once \"; text \"upon\"; repeat 0.02 { comment } forever";

@@ -1,5 +1,6 @@
 //! A provider in this process, and the program in one of its own.
 
+use std::any::Any;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -161,6 +162,7 @@ impl Program {
             child,
             stdout,
             stderr,
+            held: Vec::new(),
         }
     }
 
@@ -179,6 +181,28 @@ impl Program {
             child,
             stdout: Pipe::of(std::io::empty()),
             stderr,
+            held: Vec::new(),
+        }
+    }
+
+    /// Starts the program with a standard input that stays open and a standard output that nobody
+    /// reads from, though somebody holds it.
+    pub(crate) fn start_between_idlers(mut self) -> Running {
+        let mut child = self
+            .command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let held: Vec<Box<dyn Any>> =
+            vec![Box::new(child.stdin.take()), Box::new(child.stdout.take())];
+        let stderr = Pipe::of(child.stderr.take().unwrap());
+        Running {
+            child,
+            stdout: Pipe::of(std::io::empty()),
+            stderr,
+            held,
         }
     }
 }
@@ -188,6 +212,9 @@ pub(crate) struct Running {
     child: Child,
     stdout: Pipe,
     stderr: Pipe,
+    /// Ends of pipes that are kept open and left alone.
+    #[expect(dead_code, reason = "it is there to be dropped with the rest")]
+    held: Vec<Box<dyn Any>>,
 }
 
 impl Running {

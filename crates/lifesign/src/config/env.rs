@@ -1,34 +1,69 @@
 //! Settings from environment variables.
 
-use lifesign_core::{Layer, Origin, SettingError, Value};
+use std::ffi::{OsStr, OsString};
+
+use lifesign_core::{KEYS, Key, Layer, Origin, SettingError, Value};
 
 /// Reads the settings among `variables`: `LIFESIGN_BOUNDS__RAW_SILENCE` is `bounds.raw_silence`.
 ///
-/// Two underscores stand between levels, so a name with them is a setting or a mistake. Other names
-/// that begin with `LIFESIGN_` are somebody else's, such as the key's.
+/// Two underscores stand between levels, so a name with them is a setting or a mistake. So is a name
+/// that has all of a setting's letters. Other names that begin with `LIFESIGN_` are somebody else's,
+/// such as the key's.
 pub(super) fn layer(
-    variables: impl IntoIterator<Item = (String, String)>,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Layer, SettingError> {
-    let mut settings: Vec<_> = variables
-        .into_iter()
-        .filter_map(|(name, value)| Some((key(&name)?, name, value)))
-        .collect();
+    let mut settings = Vec::new();
+    for (name, value) in variables {
+        let name = name.to_string_lossy();
+        let key = key(&name).map_err(|error| error.with_position(&*name))?;
+        if let Some(key) = key {
+            settings.push((key, name.into_owned(), value));
+        }
+    }
     // The environment has no order; sorted, `bounds` comes before each single bound.
     settings.sort();
     let mut layer = Layer::new();
     for (key, name, value) in settings {
-        layer
-            .set(&key, Value::of_text(&value), Origin::Env)
-            .map_err(|error| error.with_position(name))?;
+        set(&mut layer, &key, &value).map_err(|error| error.with_position(name))?;
     }
     Ok(layer)
 }
 
+fn set(layer: &mut Layer, key: &str, value: &OsStr) -> Result<(), SettingError> {
+    let Some(text) = value.to_str() else {
+        let key = Key::find(key)?;
+        return Err(SettingError::new(key.name, "is not UTF-8 text").with_accepted(key.accepted()));
+    };
+    layer.set(key, Value::of_text(text), Origin::Env)
+}
+
 /// Returns the setting that a variable is for, if it is for one.
-fn key(name: &str) -> Option<String> {
-    let name = name.strip_prefix(PREFIX)?;
+fn key(variable: &str) -> Result<Option<String>, SettingError> {
+    let Some(name) = variable.strip_prefix(PREFIX) else {
+        return Ok(None);
+    };
+    let key = name.to_ascii_lowercase().replace(BETWEEN_LEVELS, ".");
     let is_setting = name.contains(BETWEEN_LEVELS) || TOP.contains(&name);
-    is_setting.then(|| name.to_ascii_lowercase().replace(BETWEEN_LEVELS, "."))
+    if is_setting && Key::find(&key).is_ok() {
+        return Ok(Some(key));
+    }
+    if let Some(meant) = KEYS
+        .iter()
+        .find(|meant| letters(meant.name) == letters(name))
+    {
+        let spelled = meant.name.to_ascii_uppercase().replace('.', BETWEEN_LEVELS);
+        return Err(SettingError::new(
+            meant.name,
+            format!("is written {PREFIX}{spelled} in the environment"),
+        ));
+    }
+    Ok(is_setting.then_some(key))
+}
+
+/// Returns a name without what stands between its words.
+fn letters(name: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    name.chars().filter(|c| !matches!(c, '.' | '_')).collect()
 }
 
 const PREFIX: &str = "LIFESIGN_";
@@ -44,7 +79,7 @@ mod tests {
         layer(
             variables
                 .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+                .map(|(name, value)| ((*name).into(), (*value).into())),
         )
     }
 
@@ -53,6 +88,8 @@ mod tests {
         for name in [
             "LIFESIGN_API_KEY",
             "LIFESIGN_HOME",
+            "LIFESIGN_RAW_SILENCE",
+            "LIFESIGN_BOUNDS_FILE",
             "BOUNDS__FLAT",
             "PATH",
             "lifesign_profile",
@@ -75,6 +112,55 @@ mod tests {
             let error = read(&[(name, "-1")]).unwrap_err();
             assert_eq!(error.position.as_deref(), Some(name));
         }
+    }
+
+    #[test]
+    fn a_setting_that_is_spelled_otherwise_is_refused_with_its_name() {
+        for (name, key, meant) in [
+            (
+                "LIFESIGN_BOUNDS_RAW_SILENCE",
+                "bounds.raw_silence",
+                "LIFESIGN_BOUNDS__RAW_SILENCE",
+            ),
+            (
+                "LIFESIGN_BOUNDS__RAW__SILENCE",
+                "bounds.raw_silence",
+                "LIFESIGN_BOUNDS__RAW_SILENCE",
+            ),
+            (
+                "LIFESIGN_BOUNDS.FLAT",
+                "bounds.flat",
+                "LIFESIGN_BOUNDS__FLAT",
+            ),
+            (
+                "LIFESIGN__RETRY_CUT_TRIES",
+                "retry.cut.tries",
+                "LIFESIGN_RETRY__CUT__TRIES",
+            ),
+            ("LIFESIGN_Profile", "profile", "LIFESIGN_PROFILE"),
+        ] {
+            assert_eq!(
+                read(&[(name, "45s")]).unwrap_err().to_string(),
+                format!("{name}: {key}: is written {meant} in the environment")
+            );
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_setting_that_is_no_text_is_refused_and_what_is_no_setting_is_not() {
+        use std::os::unix::ffi::OsStrExt;
+
+        let value = OsStr::from_bytes(b"45s\xff");
+        let read = |name: &str| layer([(name.into(), value.into())]);
+
+        assert_eq!(
+            read("LIFESIGN_BOUNDS__FLAT").unwrap_err().to_string(),
+            "LIFESIGN_BOUNDS__FLAT: bounds.flat: is not UTF-8 text; accepted: a duration such as \
+             \"45s\" or \"2 min\", or \"off\""
+        );
+        assert!(read("LIFESIGN_HOME").unwrap().is_empty());
+        assert!(layer([(value.into(), "45s".into())]).unwrap().is_empty());
     }
 
     #[test]

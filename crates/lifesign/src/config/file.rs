@@ -51,7 +51,15 @@ impl Source<'_> {
         let table = DeTable::parse(self.text).map_err(|error| {
             let problem = error.message().trim().replace('\n', ", ");
             let span = error.span().unwrap_or_default();
-            SettingError::new("", problem).with_position(self.position(&span))
+            let refused = match self.text.get(span.clone()) {
+                // The message leaves out which.
+                Some(key) if problem == DUPLICATE => {
+                    let key: String = key.chars().take(100).collect();
+                    SettingError::new(key.as_str(), "is given twice")
+                }
+                _ => SettingError::new("", problem),
+            };
+            refused.with_position(self.position(&span))
         })?;
         let mut contents = Contents::default();
         for (key, value) in in_order(table.get_ref()) {
@@ -206,6 +214,8 @@ fn tables() -> impl Iterator<Item = &'static str> {
 }
 
 const UPSTREAM: &str = "upstream";
+/// What the parser says of a key that stands in its table already.
+const DUPLICATE: &str = "duplicate key";
 /// No file of settings is longer, in bytes.
 const LONGEST: u64 = 1 << 20;
 
@@ -286,6 +296,26 @@ mod tests {
 
         assert!(told.starts_with("a.toml:2:"), "{told}");
         assert!(!told.contains('\n'), "{told}");
+    }
+
+    #[test]
+    fn a_key_that_is_given_twice_is_named() {
+        for (text, told) in [
+            (
+                "[bounds]\nflat = \"1s\"\nconnect = \"1s\"\nflat = \"2s\"\n",
+                "a.toml:4:1: flat: is given twice",
+            ),
+            (
+                "[bounds]\nflat = \"1s\"\n[bounds]\nconnect = \"1s\"\n",
+                "a.toml:3:2: bounds: is given twice",
+            ),
+            (
+                "bounds = { flat = \"1s\", flat = \"2s\" }\n",
+                "a.toml:1:25: flat: is given twice",
+            ),
+        ] {
+            assert_eq!(refusal(text), told);
+        }
     }
 
     #[test]

@@ -380,6 +380,18 @@ async fn a_page_of_html_is_not_an_answer_and_nothing_of_it_is_repeated() {
 }
 
 #[tokio::test]
+async fn a_switch_to_another_protocol_is_no_answer() {
+    let played = Case::new("status 101; eof").play().await;
+
+    assert_eq!((played.code(), played.requests().len()), ("unreadable", 1));
+    assert!(
+        played.message().ends_with("a final status of 101"),
+        "{}",
+        played.message()
+    );
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed() {
     let script = "status 302 [location: http://127.0.0.1:1/elsewhere?token=1]; eof";
     let played = Case::new(script).play().await;
@@ -391,4 +403,129 @@ async fn a_redirect_is_not_followed() {
         played.message()
     );
     assert!(!played.message().contains("token"), "{}", played.message());
+}
+
+#[tokio::test]
+async fn the_status_of_an_error_stands_whatever_its_body_is_packed_in() {
+    for coding in ["gzip", "br", "zstd", "deflate", "zork", "aws-chunked"] {
+        let script = format!(
+            "attempt 1: status 429 json [content-encoding: {coding}] [retry-after-ms: 20]; \
+             bytes \"xx\"; eof\nattempt 2: answer \"ok\""
+        );
+        let played = Case::new(&script).speed(1.0).play().await;
+
+        assert_eq!(
+            (played.code(), played.requests().len()),
+            ("completed", 2),
+            "{coding}"
+        );
+        assert_eq!(played.report.attempts[0].status, Some(429));
+        assert_eq!(played.report.attempts[0].retry_after_ms, Some(20));
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_the_provider_repeats_is_masked_everywhere() {
+    let key = "sk-SECRET-12345";
+    let echoes = [
+        format!(
+            "status 401 json [x-request-id: {key}]; bytes \"{{\\\"error\\\":{{\\\"message\\\":\\\"bad key {key}\\\"}}}}\"; eof"
+        ),
+        format!("status 401 text; bytes \"no such key: {key}\"; eof"),
+        format!(
+            "status 200 sse; bytes \"data: {{\\\"error\\\":{{\\\"message\\\":\\\"{key}\\\"}}}}\\n\\n\"; eof"
+        ),
+        format!("status 200 text; bytes \"what is {key}\"; eof"),
+        format!("status 200 sse [content-encoding: {key}]; eof"),
+    ];
+    for script in echoes {
+        let standin = Standin::script(&script).unwrap().start().await.unwrap();
+        let upstream = Upstream::new(Wire::OPENAI_CHAT, &standin.url())
+            .unwrap()
+            .with_key(key);
+        let request = CallRequest::new(upstream, Request::prompt("m", "x"))
+            .settings(settings(&[("retry.attempts", "1")]));
+
+        let failed = Client::new().unwrap().answer(request).await.unwrap_err();
+
+        let shown = format!(
+            "{failed:?} {failed} {:?} {}",
+            failed.failure.hint(),
+            failed.failure.sentence()
+        );
+        assert!(!shown.contains(key), "{shown}");
+        assert_eq!(
+            standin.requests()[0].header("authorization"),
+            Some(&*format!("Bearer {key}"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_whole_last_frame_counts_however_the_stream_stops() {
+    for ending in ["eof", "cut", "rst", "hold"] {
+        let script = format!(
+            "status 200 sse; text \"a\"; finish \"stop\"; text \"b\"; \
+             bytes \"data: {{\\\"choices\\\":[{{\\\"index\\\":0,\\\"delta\\\":{{\\\"content\\\":\\\"c\\\"}}}}]}}\\n\"; {ending}"
+        );
+        let played = Case::new(&script)
+            .speed(1.0)
+            .set("bounds.raw_silence", "300ms")
+            .set("grace.usage", "2s")
+            .play()
+            .await;
+        assert_eq!(played.report.text, "abc", "{ending}");
+    }
+    for ending in ["cut", "rst", "hold"] {
+        let script = format!("status 200 sse; text \"a\"; bytes \"data: [DONE]\\n\"; {ending}");
+        let played = Case::new(&script)
+            .speed(1.0)
+            .set("bounds.raw_silence", "300ms")
+            .play()
+            .await;
+        assert_eq!(
+            (played.code(), &*played.report.text),
+            ("completed", "a"),
+            "{ending}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_choice_that_begins_late_ends_the_wait_for_usage() {
+    let chunk = |index: u32, text: &str, finish: &str| {
+        format!(
+            "bytes \"data: {{\\\"choices\\\":[{{\\\"index\\\":{index},\\\"delta\\\":{{\\\"content\\\":\\\"{text}\\\"}},\\\"finish_reason\\\":{finish}}}]}}\\n\\n\""
+        )
+    };
+    let stop = "\\\"stop\\\"";
+    let script = format!(
+        "status 200 sse; {}; +0.2 {}; +0.4 {}; done; eof",
+        chunk(0, "a", stop),
+        chunk(1, "b", "null"),
+        chunk(1, "c", stop)
+    );
+    let played = Case::new(&script)
+        .speed(1.0)
+        .set("grace.usage", "400ms")
+        .play()
+        .await;
+
+    assert_eq!((played.code(), &*played.report.text), ("completed", "a"));
+    assert!(
+        played.elapsed >= Duration::from_millis(600),
+        "{:?}",
+        played.elapsed
+    );
+}
+
+#[tokio::test]
+async fn a_body_whose_framing_breaks_is_a_lost_connection() {
+    let script = "raw \"HTTP/1.1 200 OK\\r\\ncontent-type: text/event-stream\\r\\ntransfer-encoding: chunked\\r\\n\\r\\nzz\\r\\n\"; cut";
+    let played = Case::new(script).attempts(2).play().await;
+
+    assert_eq!(
+        (played.code(), played.requests().len()),
+        ("connection_lost", 2)
+    );
 }

@@ -1,0 +1,175 @@
+//! What a person is told of a call: the answer on standard output, everything else on standard error.
+
+use std::io::{self, IsTerminal, Write};
+
+use lifesign::{Answered, CallEvent, Failed, Snapshot};
+use lifesign_core::duration::human_measured;
+
+use super::Ended;
+use crate::answer_out::AnswerOut;
+use crate::output::note;
+use crate::status_line::StatusLine;
+
+/// Tells a person what happens.
+pub(super) struct Teller {
+    out: AnswerOut,
+    status: StatusLine,
+    /// What stands on the last line of the terminal.
+    wrote: Wrote,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wrote {
+    Nothing,
+    Reasoning,
+    Text,
+}
+
+impl Teller {
+    pub(super) fn new() -> Self {
+        Self {
+            out: AnswerOut::new(),
+            status: StatusLine::new(),
+            wrote: Wrote::Nothing,
+        }
+    }
+
+    /// Whether the status line may be written over now.
+    pub(super) fn is_live(&self) -> bool {
+        // Text on the same terminal would be torn by a line that is written over itself.
+        let is_free = match self.wrote {
+            Wrote::Nothing => true,
+            Wrote::Reasoning => false,
+            Wrote::Text => !io::stdout().is_terminal(),
+        };
+        is_free && self.status.is_live()
+    }
+
+    pub(super) fn show(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        self.status.show(snapshot)
+    }
+
+    /// Tells what happened; returns whether somebody still reads.
+    pub(super) fn tell(&mut self, event: &CallEvent) -> io::Result<bool> {
+        match event {
+            CallEvent::Text(text) => return self.write(text),
+            CallEvent::Reasoning(text) if io::stderr().is_terminal() => self.think(text)?,
+            CallEvent::Holding { wait } => self.say(&format!(
+                "waiting {} for a hold on the upstream to end",
+                human_measured(*wait)
+            ))?,
+            CallEvent::Notice(notice) => self.say(&format!(
+                "no content for {}; the last byte came {} ago",
+                human_measured(notice.ages.content),
+                human_measured(notice.ages.raw)
+            ))?,
+            CallEvent::Retrying {
+                failure,
+                attempt,
+                of,
+                wait,
+            } => self.say(&format!(
+                "{}; attempt {attempt} of {of} in {}",
+                failure.message(),
+                human_measured(*wait)
+            ))?,
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// Writes what is left of the answer, and returns it while it is still on its way.
+    pub(super) fn finish(mut self, ended: &Ended) -> io::Result<AnswerOut> {
+        self.status.clear()?;
+        if self.wrote == Wrote::Text {
+            // Whether anybody reads it is found when the rest is waited for.
+            let _read = self.out.write("\n");
+        }
+        if let Ok(answered) = ended {
+            for call in &answered.answer.tool_calls {
+                let _read = self
+                    .out
+                    .write(&format!("{}({})\n", call.name, call.arguments));
+            }
+        }
+        Ok(self.out)
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<bool> {
+        self.status.clear()?;
+        if self.wrote == Wrote::Reasoning {
+            writeln!(io::stderr().lock())?;
+        }
+        self.wrote = Wrote::Text;
+        Ok(self.out.write(text))
+    }
+
+    fn think(&mut self, text: &str) -> io::Result<()> {
+        self.status.clear()?;
+        self.wrote = Wrote::Reasoning;
+        let harmless: String = text
+            .chars()
+            .filter(|c| matches!(c, '\n' | '\t') || !c.is_control())
+            .collect();
+        let mut out = io::stderr().lock();
+        out.write_all(harmless.as_bytes())?;
+        out.flush()
+    }
+
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        self.status.clear()?;
+        note(text);
+        Ok(())
+    }
+}
+
+/// Says how a call ended.
+pub(super) fn say_how_it_ended(ended: &Ended) {
+    match ended {
+        Ok(answered) => note(&summary(answered)),
+        Err(failed) => explain(failed),
+    }
+}
+
+fn explain(failed: &Failed) {
+    let failure = &failed.failure;
+    note(&format!(
+        "{}: {}",
+        failed.outcome().name(),
+        failure.sentence()
+    ));
+    note(&format!("  what was seen: {}", failure.message()));
+    if let Some(hint) = failure.hint() {
+        note(&format!("  hint: {hint}"));
+    }
+    if failed
+        .partial
+        .as_ref()
+        .is_some_and(|partial| !partial.text.is_empty())
+    {
+        note("  the part of the answer above arrived before that; it is not whole");
+    }
+}
+
+fn summary(answered: &Answered) -> String {
+    let answer = &answered.answer;
+    let attempts = match answered.attempts.len() {
+        1 => String::new(),
+        count => format!(" after {count} attempts"),
+    };
+    let finish = answer
+        .finish_reason
+        .as_deref()
+        .unwrap_or("no finish reason");
+    let tokens = match answer
+        .usage
+        .and_then(|usage| usage.input_tokens.zip(usage.output_tokens))
+    {
+        Some((input, output)) => format!("{input} tokens in, {output} out"),
+        None => "usage unknown".to_owned(),
+    };
+    format!(
+        "completed{attempts} in {} ({finish}; {tokens})",
+        human_measured(answered.elapsed)
+    )
+}
