@@ -155,6 +155,8 @@ fn code(status: Option<u16>, word: Option<u16>, quota: bool) -> FailureCode {
         Some(429) => FailureCode::RateLimited,
         Some(503 | 529) => FailureCode::Overloaded,
         Some(300..=499) => FailureCode::Rejected,
+        // Nobody asked for another protocol, and no other of these ends a response.
+        Some(100..=199) => FailureCode::Unreadable,
         Some(_) => FailureCode::ProviderError,
     }
 }
@@ -226,6 +228,7 @@ mod tests {
     #[test]
     fn a_status_decides() {
         for (status, code) in [
+            (101, FailureCode::Unreadable),
             (301, FailureCode::Rejected),
             (400, FailureCode::Rejected),
             (401, FailureCode::Rejected),
@@ -241,6 +244,7 @@ mod tests {
             (503, FailureCode::Overloaded),
             (504, FailureCode::ProviderError),
             (529, FailureCode::Overloaded),
+            (600, FailureCode::ProviderError),
         ] {
             let error = ProviderError::of_body(status, b"");
             assert_eq!((error.code, error.status), (code, Some(status)), "{status}");

@@ -407,6 +407,18 @@ fn the_providers_words_reach_the_operator_bounded_and_without_keys() {
 }
 
 #[test]
+fn a_status_that_ends_no_response_is_told_as_what_was_not_promised() {
+    let mut switched = failure(FailureCode::Unreadable);
+    switched.status = Some(101);
+    switched.provider_message = Some("no explanation".to_owned());
+
+    assert_eq!(
+        switched.message(),
+        "what arrived is not the wire that was promised: a final status of 101"
+    );
+}
+
+#[test]
 fn overload_is_told_with_the_count() {
     let mut overloaded = failure(FailureCode::Overloaded);
     overloaded.status = Some(529);
