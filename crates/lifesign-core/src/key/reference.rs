@@ -187,7 +187,9 @@ const WORDS: &str = "
 - The allowance is `max_tokens` divided by `bounds.think_tokens_per_second`: 4,096 tokens give 47.1 s, 32,000 give
   367.8 s. Setup is the longer of `before_content` and `between_events`, taking 60 s and 150 s for one that is off or
   does not apply.
-- Unknown names are refused with the nearest known one.
+- Unknown names are refused with the nearest known one. A variable with all of a setting's letters and other
+  underscores (`LIFESIGN_BOUNDS_RAW_SILENCE`) is refused too, and so is a setting's variable that is not UTF-8; other
+  names that begin with `LIFESIGN_` set nothing.
 ";
 
 const CATALOG: &str = "

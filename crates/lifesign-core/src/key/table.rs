@@ -123,7 +123,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "retry.max_total_wait",
         default: "off",
-        doc: "all waits between attempts together; 0 is off, which lets them sum up without end",
+        doc: "all waits between attempts together; 0 is off",
         slot: at!(Limit, retry.max_total_wait),
     },
     Key {
