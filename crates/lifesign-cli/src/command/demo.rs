@@ -10,7 +10,7 @@ use lifesign::{
     Answered, CallEvent, CallReport, CallRequest, CallStream, Client, Failed, Monitor, Upstream,
 };
 use lifesign_core::duration::human_measured;
-use lifesign_core::{Limit, Notices, Setting, SettingError, Settings, Target, resolve};
+use lifesign_core::{Joined, Limit, Notices, Setting, SettingError, Settings, Target, resolve};
 use lifesign_standin::Standin;
 use lifesign_wire::{Request, Wire};
 use serde::Serialize;
@@ -293,6 +293,10 @@ fn at_real_time(failure: &lifesign_core::Failure, speed: u32) -> lifesign_core::
     let real = |fast: Duration| rounded(fast * speed);
     let mut failure = failure.clone();
     failure.limit = failure.limit.map(real);
+    failure.joined = failure.joined.map(|joined| Joined {
+        limit: real(joined.limit),
+        allowance: real(joined.allowance),
+    });
     failure.retry_after = failure.retry_after.map(real);
     failure
 }
