@@ -169,10 +169,18 @@ fn names_of_fields_are_taken_to_the_letter() {
 fn the_last_name_counts_and_an_empty_one_is_none() {
     assert_eq!(whole("event: a\nevent: b\ndata: 1\n\n"), ["event b 1"]);
     assert_eq!(whole("event: a\nevent\ndata: 1\n\n"), ["event 1"]);
+    assert_eq!(whole("event:\ndata: 1\n\n"), ["event 1"]);
     assert_eq!(
         whole("event: a\ndata: 1\n\ndata: 2\n\n"),
         ["event a 1", "event 2"]
     );
+}
+
+#[test]
+fn a_name_that_waited_for_its_data_is_not_that_of_the_next_event() {
+    let reads = ["event: a\nda", "ta: 1\n\nid: 7\ndata: 2\n\n"];
+
+    assert_eq!(frames(reads.map(str::as_bytes)), ["event a 1", "event 2"]);
 }
 
 #[test]
@@ -254,6 +262,23 @@ fn a_line_larger_than_its_cap_fails_as_soon_as_the_cap_is_passed() {
         too_large.to_string(),
         "line larger than 10 bytes (limits.line)"
     );
+}
+
+#[test]
+fn a_name_that_waits_for_its_data_is_no_part_of_its_line() {
+    let mut framer = SseFramer::new(FrameLimits {
+        line: 12,
+        frame: 100,
+    });
+
+    let pushed = ["event: ping\nda", "ta: 1234", "56\n\n"].map(|read| {
+        let mut seen = Vec::new();
+        let pushed = framer.push(read.as_bytes(), |frame| seen.push(describe(frame)));
+        pushed.map(|()| seen)
+    });
+
+    let event = "event ping 123456".to_owned();
+    assert_eq!(pushed, [Ok(vec![]), Ok(vec![]), Ok(vec![event])]);
 }
 
 #[test]
