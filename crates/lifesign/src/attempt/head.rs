@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::header::LOCATION;
-use http::{HeaderMap, response};
+use http::{HeaderMap, HeaderValue, response};
 
 use crate::transport::ContentDecoder;
 
@@ -24,7 +24,7 @@ impl Head {
     ) -> Self {
         Self {
             status: head.status.as_u16(),
-            headers: head.headers.clone(),
+            headers: copied(&head.headers),
             content,
             error_body,
         }
@@ -50,6 +50,20 @@ impl Head {
     }
 }
 
+/// Copies `headers` out of the connection's read buffer.
+///
+/// As slices of it they would keep the whole buffer for as long as the answer lasts, and the
+/// connection would need a second one.
+fn copied(headers: &HeaderMap) -> HeaderMap {
+    headers
+        .iter()
+        .filter_map(|(name, value)| {
+            let value = HeaderValue::from_bytes(value.as_bytes()).ok()?;
+            Some((name.clone(), value))
+        })
+        .collect()
+}
+
 /// A longer target says no more to anyone.
 const TARGET_LIMIT: usize = 200;
 
@@ -72,3 +86,28 @@ const REQUEST_IDS: [&str; 12] = [
     "x-conversation-id",
     "cf-ray",
 ];
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::Response;
+
+    use super::*;
+
+    #[test]
+    fn headers_let_go_of_the_buffer_that_they_were_read_into() {
+        let buffer = Bytes::from(b"one two \xFF".to_vec());
+        let value = |range| HeaderValue::from_maybe_shared(buffer.slice(range)).unwrap();
+        let mut response = Response::new(());
+        for range in [0..3, 4..7, 8..9] {
+            response.headers_mut().append("x-request-id", value(range));
+        }
+        let (parts, ()) = response.into_parts();
+
+        let head = Head::new(&parts, None, None);
+
+        assert_eq!(head.headers, parts.headers);
+        drop(parts);
+        assert!(buffer.is_unique());
+    }
+}
