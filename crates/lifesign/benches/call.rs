@@ -31,6 +31,7 @@ fn main() -> Result<()> {
     let server = Server::start()?;
     let mut criterion = Criterion::default().configure_from_args();
     let mut clients = Clients::new(&server.address)?;
+    start(&mut criterion, &clients);
     let mut group = criterion.benchmark_group("call");
     for pace in [Pace::Whole, Pace::Burst] {
         compare(
@@ -47,33 +48,34 @@ fn main() -> Result<()> {
             },
         );
     }
-    compare(
-        &mut group,
-        "first_chunk",
-        Pace::Burst,
-        &mut clients,
-        |calls, call| (0..calls).map(|_| call()).sum(),
-    );
-    // Each of these calls takes its time, and nearly none of it on the processor.
+    // Paced calls take their time, and nearly none of it on the processor.
     group.sample_size(10);
-    if cpu().is_some() {
-        compare(
-            &mut group,
-            "cpu_per_chunk",
-            Pace::Paced,
-            &mut clients,
-            |calls, call| {
-                let before = cpu().unwrap_or_default();
-                for _ in 0..calls {
-                    call();
-                }
-                cpu().unwrap_or_default().saturating_sub(before) / CHUNKS
-            },
-        );
+    let first = |calls, call: &mut dyn FnMut() -> Duration| (0..calls).map(|_| call()).sum();
+    compare(&mut group, "first_chunk", Pace::Paced, &mut clients, first);
+    for pace in [Pace::Whole, Pace::Paced] {
+        if cpu().is_none() {
+            break;
+        }
+        let name = format!("cpu_per_chunk/{}", pace.name());
+        compare(&mut group, &name, pace, &mut clients, |calls, call| {
+            let before = cpu().unwrap_or_default();
+            for _ in 0..calls {
+                call();
+            }
+            cpu().unwrap_or_default().saturating_sub(before) / CHUNKS
+        });
     }
     group.finish();
     criterion.final_summary();
     Ok(())
+}
+
+/// What a call costs before anything is sent: settings, body, headers.
+fn start(criterion: &mut Criterion, clients: &Clients) {
+    let upstream = &clients.upstreams[Pace::Whole as usize];
+    criterion.bench_function("start", |b| {
+        b.iter(|| clients.client.stream(request(upstream)));
+    });
 }
 
 /// Measures both clients with `measure`, which makes the number of calls that it is given.
@@ -165,8 +167,7 @@ fn checked(brought: Result<Brought>) -> Duration {
 async fn call(client: &Client, upstream: &Arc<Upstream>) -> Result<Brought> {
     let began = clock::now();
     let (mut first, mut len) = (None, 0);
-    let request = CallRequest::new(Arc::clone(upstream), Request::prompt("m", "Hello"));
-    let mut stream = client.stream(request);
+    let mut stream = client.stream(request(upstream));
     while let Some(item) = stream.next().await {
         match item? {
             CallEvent::Text(text) => {
@@ -182,6 +183,10 @@ async fn call(client: &Client, upstream: &Arc<Upstream>) -> Result<Brought> {
         len,
         least: TEXT.len() * CHUNKS as usize,
     })
+}
+
+fn request(upstream: &Arc<Upstream>) -> CallRequest {
+    CallRequest::new(Arc::clone(upstream), Request::prompt("m", "Hello"))
 }
 
 async fn bare_call(hyper: &mut SendRequest<Full<Bytes>>, path: &str) -> Result<Brought> {
