@@ -30,12 +30,16 @@ pub struct Answer {
     pub usage: Option<Usage>,
     /// What to send back for the model to go on from here.
     pub round_trip: RoundTrip,
+    /// Whether content arrived, of whatever kind.
+    has_content: bool,
 }
 
 impl Answer {
-    /// Returns whether it holds any content.
+    /// Returns whether no content arrived: none that it shows, and no signature, media or content
+    /// of another kind.
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty()
+        !self.has_content
+            && self.text.is_empty()
             && self.reasoning.as_deref().unwrap_or_default().is_empty()
             && self.tool_calls.is_empty()
             && self.server_tool_calls.is_empty()
@@ -85,6 +89,7 @@ impl Assembly {
         self.has_content |= event.is_content();
         self.has_output |= event.is_output();
         let answer = &mut self.answer;
+        answer.has_content = self.has_content;
         match *event {
             Event::Started { id, model } => {
                 set_if_some(&mut answer.id, id);
@@ -115,7 +120,8 @@ impl Assembly {
             Event::Signature(data)
             | Event::ServerTool(data)
             | Event::Citation(data)
-            | Event::Media(data) => self.size += data.len(),
+            | Event::Media(data)
+            | Event::Other { data, .. } => self.size += data.len(),
             Event::Usage(usage) => merge(answer.usage.get_or_insert_default(), usage),
             Event::Finish(reason) => {
                 // The first one decided; later ones can only add.

@@ -9,11 +9,14 @@ use lifesign_core::{Block, BlockKind, Usage, WireDefaults};
 use serde_json::value::RawValue;
 
 use self::block::{Kind as Holds, Open};
-use self::event::{Delta, Frame, Message, Tokens};
+use self::event::{Delta, Frame, Message, RawDelta, Tokens};
 use crate::ProviderError;
 use crate::answer::Answer;
 use crate::dialect::Scanned;
-use crate::dialect::{Decode, Dialect, EventSink, Meaning, NotThisWire, Oddities, Told, defaults};
+use crate::dialect::{
+    Decode, Dialect, EventSink, Finishes, Meaning, NotThisWire, Oddities, Told, defaults,
+};
+use crate::error_body::is_error_frame;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
 use crate::lenient::from_json;
@@ -21,6 +24,7 @@ use crate::repetition::Kind;
 use crate::request::EncodeError;
 use crate::request::Request;
 use crate::tool_calls::EmptyArguments;
+use crate::work;
 
 mod block;
 mod event;
@@ -102,17 +106,20 @@ impl Decode for Decoder {
             // Some gateways put it behind `message_stop`, or in its place.
             if self.is_finished {
                 sink(Event::Terminal);
-                return Meaning::OUTPUT;
+                return Meaning::END;
             }
             return Meaning::contentless(Kind::new(b"[DONE]"), None);
         }
+        if event.name == Some(b"error") {
+            return fail(data, sink);
+        }
         let Some(frame) = from_json::<Frame<'_>>(data) else {
-            if event.name == Some(b"error") {
-                return fail(data, sink);
-            }
             self.oddities.unreadable_events += 1;
             return Meaning::UNREADABLE;
         };
+        if frame.kind.filled().is_none() && is_error_frame(data) {
+            return fail(data, sink);
+        }
         let name = event.name.and_then(|name| std::str::from_utf8(name).ok());
         let kind = frame.kind.filled().or(name).unwrap_or_default();
         self.frame(kind, &frame, data, sink)
@@ -134,8 +141,12 @@ impl Decode for Decoder {
         }
     }
 
-    fn is_finished(&self) -> bool {
-        self.is_finished
+    fn finishes(&self) -> Finishes {
+        if self.is_finished {
+            Finishes::All
+        } else {
+            Finishes::None
+        }
     }
 
     fn round_trip(&mut self, answer: &Answer) -> Vec<Box<RawValue>> {
@@ -161,8 +172,8 @@ impl Decoder {
         let index = frame.index.0.unwrap_or_default();
         match kind {
             "content_block_delta" => match &frame.delta.0 {
-                Some(delta) => self.delta(index, delta, sink),
-                None => Meaning::contentless(Kind::new(b"content_block_delta"), None),
+                Some(delta) => self.delta(index, delta, data, sink),
+                None => contentless(Kind::new(b"content_block_delta"), data),
             },
             "content_block_start" => match frame.content_block {
                 Some(block) => self.open(index, block, sink),
@@ -170,7 +181,7 @@ impl Decoder {
             },
             "content_block_stop" => self.close(index, sink),
             "error" => fail(data, sink),
-            "message_delta" => self.message_delta(frame, sink),
+            "message_delta" => self.message_delta(frame, data, sink),
             "message_start" => {
                 if let Some(message) = &frame.message.0 {
                     self.start(message, sink);
@@ -179,10 +190,11 @@ impl Decoder {
             }
             "message_stop" => {
                 sink(Event::Terminal);
-                Meaning::OUTPUT
+                Meaning::END
             }
             "keepalive" | "ping" => Meaning::HEARTBEAT,
-            unknown => Meaning::contentless(Kind::new(b"unknown").and(unknown.as_bytes()), None),
+            _ if is_error_frame(data) => fail(data, sink),
+            unknown => contentless(Kind::new(b"unknown").and(unknown.as_bytes()), data),
         }
     }
 
@@ -198,7 +210,8 @@ impl Decoder {
         self.count(message.usage.0.as_ref(), sink);
     }
 
-    /// Takes in cumulative usage: a count that falls to zero is not told, not zero.
+    /// Takes in cumulative usage. Events that do not know the input say that it is zero: a count
+    /// that falls to zero is not told, save that of the output, which they are about.
     fn count(&mut self, tokens: Option<&Tokens>, sink: EventSink<'_>) {
         let Some(tokens) = tokens else { return };
         let told = tokens.usage();
@@ -209,7 +222,7 @@ impl Decoder {
             }
         };
         add(&mut known.input_tokens, told.input_tokens);
-        add(&mut known.output_tokens, told.output_tokens);
+        known.output_tokens = told.output_tokens.or(known.output_tokens);
         add(&mut known.cached_input_tokens, told.cached_input_tokens);
         add(&mut known.reasoning_tokens, told.reasoning_tokens);
         if !known.is_unknown() {
@@ -217,7 +230,7 @@ impl Decoder {
         }
     }
 
-    fn message_delta(&mut self, frame: &Frame<'_>, sink: EventSink<'_>) -> Meaning {
+    fn message_delta(&mut self, frame: &Frame<'_>, data: &[u8], sink: EventSink<'_>) -> Meaning {
         self.count(frame.usage.0.as_deref(), sink);
         let reason = frame
             .delta
@@ -229,8 +242,7 @@ impl Decoder {
             sink(Event::Finish(reason));
             return Meaning::OUTPUT.with_block(Some(Block::Closes));
         }
-        let work = self.usage.output_tokens;
-        Meaning::contentless(Kind::new(b"message_delta"), work)
+        contentless(Kind::new(b"message_delta"), data)
     }
 
     fn open(&mut self, index: u64, raw: &RawValue, sink: EventSink<'_>) -> Meaning {
@@ -249,7 +261,8 @@ impl Decoder {
                 for raw in start.citations.items() {
                     sink(Event::Citation(raw.get()));
                 }
-                say(start.text.filled(), Event::Text, Meaning::OUTPUT, sink)
+                let text = say(start.text.filled(), Event::Text, Meaning::OUTPUT, sink);
+                text.or_else(|| (!start.citations.items().is_empty()).then_some(Meaning::OUTPUT))
             }
             Holds::Thinking => {
                 // Even an empty one says that the field is there.
@@ -268,12 +281,6 @@ impl Decoder {
             }
             Holds::Redacted => say(
                 start.data.filled(),
-                Event::Signature,
-                Meaning::REASONING,
-                sink,
-            ),
-            Holds::Compaction => say(
-                start.content_text().as_deref(),
                 Event::Signature,
                 Meaning::REASONING,
                 sink,
@@ -303,7 +310,9 @@ impl Decoder {
                 sink(Event::ServerTool(open.first.get()));
                 Some(Meaning::OUTPUT)
             }
-            Holds::Unknown => None,
+            Holds::Compaction | Holds::Unknown => {
+                say(block::payload(&open.first), other, Meaning::OUTPUT, sink)
+            }
         };
         self.blocks.push(open);
         meaning.unwrap_or(Meaning::contentless(
@@ -312,7 +321,13 @@ impl Decoder {
         ))
     }
 
-    fn delta(&mut self, index: u64, delta: &Delta<'_>, sink: EventSink<'_>) -> Meaning {
+    fn delta(
+        &mut self,
+        index: u64,
+        delta: &Delta<'_>,
+        data: &[u8],
+        sink: EventSink<'_>,
+    ) -> Meaning {
         let kind = delta.kind.as_str();
         if !self
             .blocks
@@ -323,7 +338,7 @@ impl Decoder {
             self.blocks.push(Open::without_start(index, kind));
         }
         let Some(block) = self.blocks.iter_mut().rfind(|block| block.index == index) else {
-            return Meaning::contentless(Kind::new(b"content_block_delta"), None);
+            return contentless(Kind::new(b"content_block_delta"), data);
         };
         let meaning = match kind {
             "citations_delta" => delta.citation.map(|citation| {
@@ -333,8 +348,8 @@ impl Decoder {
             }),
             "compaction_delta" => delta.content.filled().map(|text| {
                 block.text.push_str(text);
-                sink(Event::Signature(text));
-                Meaning::REASONING
+                sink(other(text));
+                Meaning::OUTPUT
             }),
             "input_json_delta" => delta.partial_json.filled().map(|json| {
                 block.text.push_str(json);
@@ -361,10 +376,16 @@ impl Decoder {
                 sink(Event::Reasoning(text));
                 Meaning::REASONING
             }),
-            _ => None,
+            _ => {
+                let delta = from_json::<RawDelta<'_>>(data).map(|frame| frame.delta);
+                let payload = delta.and_then(block::payload);
+                say(payload, other, Meaning::OUTPUT, sink)
+            }
         };
-        let empty =
-            || Meaning::contentless(Kind::new(b"content_block_delta").and(kind.as_bytes()), None);
+        let empty = || {
+            let kind = Kind::new(b"content_block_delta").and(kind.as_bytes());
+            contentless(kind, data)
+        };
         meaning.map_or_else(empty, |meaning| meaning.with_block(Some(Block::Fills)))
     }
 
@@ -411,6 +432,17 @@ impl Decoder {
             sink(Event::Finish(reason));
         }
         sink(Event::Terminal);
+    }
+}
+
+fn contentless(kind: Kind, data: &[u8]) -> Meaning {
+    Meaning::contentless(kind, work::in_frame(data))
+}
+
+const fn other(data: &str) -> Event<'_> {
+    Event::Other {
+        data,
+        is_output: true,
     }
 }
 

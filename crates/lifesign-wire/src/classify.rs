@@ -13,6 +13,7 @@ use crate::dialect::{Decode, Scanned, Slot, Told};
 use crate::event::Event;
 use crate::frame::SseFrame;
 use crate::judge::{self, Judge};
+use crate::mend::Mender;
 use crate::wire::Wire;
 
 /// Judges the frames of one stream for their progress alone.
@@ -37,7 +38,7 @@ use crate::wire::Wire;
 /// ```
 pub struct Classifier {
     wire: Wire,
-    decoder: Box<dyn Decode>,
+    decoder: Mender,
     judge: Judge,
     /// The part of the answer that the last delta went into. The decoder sees the first delta of
     /// each run, so that whatever depends on a part having been filled stays true.

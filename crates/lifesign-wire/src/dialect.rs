@@ -61,8 +61,8 @@ pub(crate) trait Decode: Send + Sync + fmt::Debug {
     /// Fails if it is neither.
     fn whole(&mut self, body: &[u8], sink: EventSink<'_>) -> Result<(), NotThisWire>;
 
-    /// Returns whether every choice seen has a finish.
-    fn is_finished(&self) -> bool;
+    /// Returns which of the choices seen have a finish.
+    fn finishes(&self) -> Finishes;
 
     /// Returns what has to be sent back for the model to go on from this answer: the message, the
     /// content blocks or the output items. `answer` is what the events made.
@@ -70,6 +70,14 @@ pub(crate) trait Decode: Send + Sync + fmt::Debug {
 
     /// Returns what was odd but not fatal.
     fn oddities(&self) -> Oddities;
+}
+
+/// Which choices of an answer have a finish. Where the finish and the end are one event, none has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finishes {
+    None,
+    Some,
+    All,
 }
 
 /// A body that is no answer of the wire.
@@ -82,6 +90,8 @@ pub(crate) struct NotThisWire;
 pub struct Oddities {
     /// Events whose data could not be read.
     pub unreadable_events: u64,
+    /// Events whose text was mended: half a character, or bytes that are no UTF-8.
+    pub mended_events: u64,
     /// Gaps in the numbers that a wire gives its events.
     pub sequence_gaps: u64,
     /// Items of the final snapshot that differ from what was streamed.
@@ -106,11 +116,15 @@ pub(crate) enum Told {
     Reasoning,
     /// More than thinking.
     Output,
+    /// The answer is over. That is output where there was an answer, and lifecycle where there was
+    /// none.
+    End,
     /// Data that is not of this wire.
     Unreadable,
 }
 
 impl Meaning {
+    pub(crate) const END: Self = Self::of(Told::End);
     pub(crate) const HEARTBEAT: Self = Self::of(Told::Heartbeat);
     pub(crate) const OUTPUT: Self = Self::of(Told::Output);
     pub(crate) const REASONING: Self = Self::of(Told::Reasoning);

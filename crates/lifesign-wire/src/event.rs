@@ -6,8 +6,9 @@ use crate::ProviderError;
 
 /// One thing that a frame says.
 ///
-/// Only the first choice of an answer speaks; where a request asked for several, the others count
-/// for the clocks and for the end alone.
+/// One choice of an answer speaks: the one that is seen first, and of several in that frame the one
+/// with the lowest number. Where a request asked for more, the others count as content, for the
+/// clocks and for the end, but what they say is not told.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -37,6 +38,13 @@ pub enum Event<'a> {
     Citation(&'a str),
     /// A piece of an image or of audio, as raw JSON.
     Media(&'a str),
+    /// Content of another choice, or of a kind that nobody knows.
+    Other {
+        /// What came, as it was written; empty where it is not told.
+        data: &'a str,
+        /// Whether it is more than thinking.
+        is_output: bool,
+    },
     /// Tokens; what is known replaces what was told before.
     Usage(Usage),
     /// Why the answer ended, as the provider wrote it.
@@ -59,7 +67,8 @@ impl Event<'_> {
             | Self::ServerToolCall(_)
             | Self::ServerTool(_)
             | Self::Citation(_)
-            | Self::Media(_) => true,
+            | Self::Media(_)
+            | Self::Other { .. } => true,
             Self::Started { .. }
             | Self::Usage(_)
             | Self::Finish(_)
@@ -70,7 +79,16 @@ impl Event<'_> {
 
     /// Returns whether this is content that is more than thinking.
     pub fn is_output(&self) -> bool {
-        self.is_content() && !matches!(self, Self::Reasoning(_) | Self::Signature(_))
+        let is_thinking = matches!(
+            self,
+            Self::Reasoning(_)
+                | Self::Signature(_)
+                | Self::Other {
+                    is_output: false,
+                    ..
+                }
+        );
+        self.is_content() && !is_thinking
     }
 }
 

@@ -5,6 +5,7 @@
 
 use lifesign_core::{Progress, Sign};
 
+use crate::dialect::Decode;
 use crate::recording::Recording;
 use crate::{
     Answer, Classifier, Event, Expect, FrameLimits, ReadError, ReadLimits, Reader, Sink, SseEvent,
@@ -346,7 +347,7 @@ mod tests {
     }
 
     /// Bytes that are dangerous where a frame is judged by a walk over it.
-    const DANGEROUS: [&[u8]; 24] = [
+    const DANGEROUS: [&[u8]; 31] = [
         b"\"",
         b"\\",
         b"{",
@@ -371,6 +372,13 @@ mod tests {
         b"\"type\":\"ping\",",
         b"{\"text\":\"x\"}",
         b"\"delta\":{},",
+        b"\\ud83d",
+        b"\\ude00",
+        b"\"thinking\":\"x\",",
+        b"\"part\":{\"text\":\"x\"},",
+        b"\"error\":\"x\",",
+        b"\"message\":\"x\",",
+        b"\"index\":1,",
     ];
 
     fn mutated(frame: &[u8], changes: &[(Index, u8, Index)]) -> Vec<u8> {

@@ -14,6 +14,8 @@ use crate::repetition::{Kind, Repetition};
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
     repetition: Repetition,
+    /// Whether content or a finish came.
+    has_answer: bool,
 }
 
 impl Judge {
@@ -25,6 +27,8 @@ impl Judge {
             Told::Unreadable => self.judge_contentless(Kind::new(b"unreadable"), None),
             Told::Reasoning => self.judge_content(Progress::Reasoning),
             Told::Output => self.judge_content(Progress::Output),
+            Told::End if self.has_answer => self.judge_content(Progress::Output),
+            Told::End => self.judge_contentless(Kind::new(b"end"), None),
         };
         Sign {
             block: meaning.block,
@@ -33,6 +37,7 @@ impl Judge {
     }
 
     fn judge_content(&mut self, progress: Progress) -> Sign {
+        self.has_answer = true;
         self.repetition.handle_content();
         Sign::of(progress)
     }

@@ -297,13 +297,6 @@ pub(crate) fn is_truthy(raw: Option<&RawValue>) -> bool {
     raw.is_some_and(|raw| !matches!(raw.get(), "null" | "false" | "\"\"" | "{}" | "[]" | "0"))
 }
 
-/// Returns `raw` if it is a filled string, decoded.
-pub(crate) fn raw_text(raw: &RawValue) -> Option<String> {
-    serde_json::from_str::<Text<'_>>(raw.get())
-        .ok()
-        .and_then(|text| text.filled().map(str::to_owned))
-}
-
 fn skip_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<(), A::Error> {
     while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
     Ok(())

@@ -12,7 +12,9 @@ use self::details::{Detail, Details};
 use crate::ProviderError;
 use crate::answer::Answer;
 use crate::dialect::Scanned;
-use crate::dialect::{Decode, Dialect, EventSink, Meaning, NotThisWire, Oddities, Told, defaults};
+use crate::dialect::{
+    Decode, Dialect, EventSink, Finishes, Meaning, NotThisWire, Oddities, Told, defaults,
+};
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
 use crate::lenient::{Object, Text, from_json, is_truthy};
@@ -20,6 +22,7 @@ use crate::repetition::Kind;
 use crate::request::EncodeError;
 use crate::request::Request;
 use crate::tool_calls::{EmptyArguments, Identities, Identity};
+use crate::work;
 
 mod chunk;
 mod details;
@@ -78,6 +81,8 @@ struct Decoder {
     has_model: bool,
     /// The choices seen, and whether each has a finish.
     choices: Vec<(u64, bool)>,
+    /// The choice that the answer is.
+    speaker: Option<u64>,
     calls: Identities,
     tool: OpenTool,
     reasoning: Reasoning,
@@ -86,12 +91,11 @@ struct Decoder {
 
 /// The reasoning fields, each as it came: some servers refuse a next request without them.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_field_names, reason = "the names are those of the wire")]
 struct Reasoning {
     /// Whether any of it, empty or not, was handed on.
     is_told: bool,
-    reasoning_content: Option<String>,
-    reasoning: Option<String>,
+    /// The text of each of [`REASONING_FIELDS`].
+    fields: [Option<String>; REASONING_FIELDS.len()],
     /// Thinking that came as parts of the content.
     parts: Option<String>,
     details: Details,
@@ -124,7 +128,7 @@ impl Decode for Decoder {
         let data = event.data.trim_ascii();
         if data.starts_with(b"[DONE]") {
             sink(Event::Terminal);
-            return Meaning::OUTPUT;
+            return Meaning::END;
         }
         if event.name == Some(b"error") {
             sink(Event::Error(&ProviderError::of_frame(data)));
@@ -154,8 +158,13 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn is_finished(&self) -> bool {
-        !self.choices.is_empty() && self.choices.iter().all(|(_, is_finished)| *is_finished)
+    fn finishes(&self) -> Finishes {
+        let finished = self.choices.iter().filter(|(_, is_finished)| *is_finished);
+        match finished.count() {
+            0 => Finishes::None,
+            count if count == self.choices.len() => Finishes::All,
+            _ => Finishes::Some,
+        }
     }
 
     fn round_trip(&mut self, answer: &Answer) -> Vec<Box<RawValue>> {
@@ -209,12 +218,17 @@ impl Decoder {
         self.start(chunk, sink);
         let mut brought = Brought::default();
         let mut failure = None;
-        for choice in chunk.choices.items() {
+        let speaker = self
+            .speaker
+            .or_else(|| chunk.choices().map(Choice::number).min());
+        self.speaker = speaker;
+        for choice in chunk.choices() {
             let reason = choice.finish_reason.filled();
-            if choice.index.0.unwrap_or_default() == 0 {
+            self.see(choice.number());
+            if speaker == Some(choice.number()) {
                 self.choice(choice, &mut brought, sink);
             } else {
-                self.other_choice(choice, &mut brought);
+                other_choice(choice, &mut brought, sink);
             }
             if let Some(reason) = reason {
                 self.finish(choice, reason, &mut brought, &mut failure, sink);
@@ -235,7 +249,7 @@ impl Decoder {
         } else if brought.reasoning {
             Told::Reasoning
         } else {
-            contentless(chunk)
+            contentless(chunk, data)
         };
         Meaning::of(told).with_block(brought.block)
     }
@@ -251,7 +265,6 @@ impl Decoder {
     }
 
     fn choice(&mut self, choice: &Choice<'_>, brought: &mut Brought, sink: EventSink<'_>) {
-        self.see(0);
         if let Some(delta) = &choice.delta.0 {
             self.delta(delta, brought, sink);
         } else if let Some(Object(Some(message))) = choice
@@ -263,16 +276,6 @@ impl Decoder {
             brought.output = true;
             sink(Event::Text(text));
         }
-    }
-
-    fn other_choice(&mut self, choice: &Choice<'_>, brought: &mut Brought) {
-        self.see(choice.index.0.unwrap_or_default());
-        // The clocks want to know whether it lives, nobody what it says.
-        let mut content = Brought::default();
-        let mut other = Self::default();
-        other.choice(choice, &mut content, &mut |_| {});
-        brought.reasoning |= content.reasoning;
-        brought.output |= content.output;
     }
 
     fn see(&mut self, index: u64) {
@@ -289,7 +292,7 @@ impl Decoder {
         failure: &mut Option<ProviderError>,
         sink: EventSink<'_>,
     ) {
-        let index = choice.index.0.unwrap_or_default();
+        let index = choice.number();
         if reason.eq_ignore_ascii_case("error") {
             *failure = Some(ProviderError::new(
                 FailureCode::ProviderError,
@@ -301,7 +304,7 @@ impl Decoder {
             *is_finished = true;
         }
         brought.output = true;
-        if index == 0 {
+        if self.speaker == Some(index) {
             sink(Event::Finish(reason));
             if std::mem::take(&mut self.tool) != OpenTool::None {
                 brought.block = Some(Block::Closes);
@@ -325,7 +328,8 @@ impl Decoder {
             brought.output = true;
             sink(Event::Refusal(refusal));
         }
-        for (at, piece) in delta.tool_calls.items().iter().enumerate() {
+        let pieces = delta.tool_calls.items().iter();
+        for (at, piece) in pieces.filter_map(|piece| piece.0.as_ref()).enumerate() {
             self.call(piece, at > 0, brought, sink);
         }
         if let Some(function) = &delta.function_call.0 {
@@ -348,6 +352,8 @@ impl Decoder {
 
     fn parts(&mut self, parts: &[chunk::Part<'_>], brought: &mut Brought, sink: EventSink<'_>) {
         for part in parts {
+            let before = *brought;
+            *brought = Brought::default();
             for thinking in part.thinking.0.iter().filter_map(Text::filled) {
                 self.reasoning
                     .parts
@@ -366,6 +372,18 @@ impl Decoder {
                 brought.output = true;
                 sink(Event::Refusal(refusal));
             }
+            if let Some(media) = part.media() {
+                brought.output = true;
+                sink(Event::Media(media.get()));
+            }
+            if let Some(data) = part.other().filter(|_| !brought.is_content()) {
+                brought.output = true;
+                sink(Event::Other {
+                    data,
+                    is_output: true,
+                });
+            }
+            *brought = before.and(*brought);
         }
     }
 
@@ -421,21 +439,44 @@ impl Decoder {
     }
 }
 
+/// Takes in a choice that does not speak: whether it brings content matters, what it says does not.
+fn other_choice(choice: &Choice<'_>, brought: &mut Brought, sink: EventSink<'_>) {
+    let mut content = Brought::default();
+    Decoder::default().choice(choice, &mut content, &mut |_| {});
+    brought.reasoning |= content.reasoning;
+    brought.output |= content.output;
+    if content.is_content() {
+        sink(Event::Other {
+            data: "",
+            is_output: content.output,
+        });
+    }
+}
+
+impl Brought {
+    const fn is_content(self) -> bool {
+        self.reasoning || self.output
+    }
+
+    fn and(self, more: Self) -> Self {
+        Self {
+            reasoning: self.reasoning || more.reasoning,
+            output: self.output || more.output,
+            block: more.block.or(self.block),
+        }
+    }
+}
+
 impl Reasoning {
     fn add(&mut self, delta: &Delta<'_>, brought: &mut Brought, sink: EventSink<'_>) {
-        if let Some(text) = delta.reasoning_content.get() {
-            self.reasoning_content
-                .get_or_insert_default()
-                .push_str(text);
-        }
-        if let Some(text) = delta.reasoning.get() {
-            self.reasoning.get_or_insert_default().push_str(text);
+        let fields = delta.reasoning_fields();
+        for (field, so_far) in fields.into_iter().zip(&mut self.fields) {
+            if let Some(text) = field.get() {
+                so_far.get_or_insert_default().push_str(text);
+            }
         }
         // Several fields may carry the same text: the first that holds any speaks for all.
-        let field = delta
-            .reasoning_content
-            .filled()
-            .or_else(|| delta.reasoning.filled());
+        let field = fields.into_iter().find_map(Text::filled);
         if let Some(text) = field {
             self.tell(text, brought, sink);
         }
@@ -466,7 +507,7 @@ impl Reasoning {
                 sink(Event::Signature(data));
             }
         }
-        let is_empty = delta.reasoning_content.is_seen_empty() || delta.reasoning.is_seen_empty();
+        let is_empty = fields.into_iter().any(Text::is_seen_empty);
         if is_empty && !self.is_told {
             self.is_told = true;
             sink(Event::Reasoning(""));
@@ -481,11 +522,10 @@ impl Reasoning {
 
     /// Writes the fields under the names they came by.
     fn write(&self, message: &mut Map<String, Value>) {
-        if let Some(text) = &self.reasoning_content {
-            message.insert("reasoning_content".to_owned(), text.as_str().into());
-        }
-        if let Some(text) = &self.reasoning {
-            message.insert("reasoning".to_owned(), text.as_str().into());
+        for (name, text) in REASONING_FIELDS.into_iter().zip(&self.fields) {
+            if let Some(text) = text {
+                message.insert(name.to_owned(), text.as_str().into());
+            }
         }
         if !self.details.is_empty() {
             message.insert(
@@ -543,15 +583,15 @@ fn is_error(chunk: &Chunk<'_>) -> bool {
 }
 
 /// Judges a chunk that brings no content.
-fn contentless(chunk: &Chunk<'_>) -> Told {
-    let work = chunk.work();
-    let has_choices = !chunk.choices.items().is_empty();
+fn contentless(chunk: &Chunk<'_>, data: &[u8]) -> Told {
+    let work = work::in_frame(data).or_else(|| chunk.work());
+    let has_choices = chunk.choices().next().is_some();
     let kind = if chunk.usage().is_some() && !has_choices {
         Kind::new(b"usage")
-    } else if chunk.prompt_progress.0.is_some() {
+    } else if is_truthy(chunk.prompt_progress) {
         Kind::new(b"prompt_progress")
     } else if has_choices {
-        let has_role = chunk.choices.items().iter().any(|choice| {
+        let has_role = chunk.choices().any(|choice| {
             choice
                 .delta
                 .0
@@ -572,3 +612,11 @@ fn contentless(chunk: &Chunk<'_>) -> Told {
     };
     Told::Contentless { kind, work }
 }
+
+/// The fields that hold thinking as one text, in the order in which they speak.
+const REASONING_FIELDS: [&str; 4] = [
+    "reasoning_content",
+    "reasoning",
+    "reasoning_text",
+    "thinking",
+];

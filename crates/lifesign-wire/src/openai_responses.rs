@@ -7,12 +7,15 @@
 use lifesign_core::{Block, BlockKind, FailureCode, WireDefaults};
 use serde_json::value::RawValue;
 
-use self::event::{Frame, ItemFields, Response};
+use self::event::{Frame, ItemFields, Payload, Response};
 use self::item::{Holds, Item, Slot};
 use crate::ProviderError;
 use crate::answer::Answer;
 use crate::dialect::Scanned;
-use crate::dialect::{Decode, Dialect, EventSink, Meaning, NotThisWire, Oddities, defaults};
+use crate::dialect::{
+    Decode, Dialect, EventSink, Finishes, Meaning, NotThisWire, Oddities, defaults,
+};
+use crate::error_body::is_error_frame;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
 use crate::lenient::{Text, from_json, is_truthy};
@@ -20,6 +23,7 @@ use crate::repetition::Kind;
 use crate::request::EncodeError;
 use crate::request::Request;
 use crate::tool_calls::EmptyArguments;
+use crate::work;
 
 mod event;
 mod item;
@@ -81,6 +85,8 @@ struct Decoder {
     items: Vec<Item>,
     calls: usize,
     server_calls: usize,
+    /// The items that deltas of unknown kinds went into.
+    filled: Vec<u64>,
     last_sequence: Option<u64>,
     oddities: Oddities,
 }
@@ -94,13 +100,16 @@ impl Decode for Decoder {
         if data.starts_with(b"[DONE]") {
             return Meaning::contentless(Kind::new(b"[DONE]"), None);
         }
+        if event.name == Some(b"error") {
+            return fail(data, sink);
+        }
         let Some(frame) = from_json::<Frame<'_>>(data) else {
-            if event.name == Some(b"error") {
-                return fail(data, sink);
-            }
             self.oddities.unreadable_events += 1;
             return Meaning::UNREADABLE;
         };
+        if frame.kind.filled().is_none() && is_error_frame(data) {
+            return fail(data, sink);
+        }
         self.follow(frame.sequence_number.0);
         let name = event.name.and_then(|name| std::str::from_utf8(name).ok());
         let kind = frame.kind.filled().or(name).unwrap_or_default();
@@ -114,13 +123,16 @@ impl Decode for Decoder {
         }
         self.start(&response, sink);
         self.take_snapshot(&response, sink);
-        end(response.status.as_str(), &response, body, sink);
+        // One that still runs in the background has no end.
+        if !matches!(response.status.as_str(), "in_progress" | "queued") {
+            end(response.status.as_str(), &response, body, sink);
+        }
         Ok(())
     }
 
     /// The finish and the end are one event.
-    fn is_finished(&self) -> bool {
-        false
+    fn finishes(&self) -> Finishes {
+        Finishes::None
     }
 
     fn round_trip(&mut self, _: &Answer) -> Vec<Box<RawValue>> {
@@ -144,7 +156,6 @@ impl Decoder {
         data: &[u8],
         sink: EventSink<'_>,
     ) -> Meaning {
-        let contentless = Meaning::contentless(Kind::new(kind.as_bytes()), frame.work());
         let index = frame.output_index.0.unwrap_or_default();
         let part = frame
             .content_index
@@ -170,7 +181,11 @@ impl Decoder {
             | "response.custom_tool_call_input.done"
             | "response.mcp_call_arguments.delta"
             | "response.mcp_call_arguments.done" => Slot::Arguments,
-            _ => return self.other(kind, frame, data, contentless, sink),
+            "response.content_part.done" | "response.reasoning_summary_part.done" => {
+                let told = self.part(index, part, frame, sink);
+                return told.unwrap_or_else(|| contentless(kind, data));
+            }
+            _ => return self.other(kind, frame, data, sink),
         };
         let item = self.item(index, slot.holds(kind), sink);
         let told = if is_delta {
@@ -178,9 +193,73 @@ impl Decoder {
         } else {
             item.tell_final(slot, text.as_str(), sink)
         };
-        told.map_or(contentless, |meaning| {
-            meaning.with_block(Some(Block::Fills))
+        let told = match told {
+            None if is_delta => self.unknown(kind, index, data, sink),
+            told => told,
+        };
+        told.map_or_else(
+            || contentless(kind, data),
+            |meaning| meaning.with_block(Some(Block::Fills)),
+        )
+    }
+
+    /// Takes in a part of an item that is done; returns what it brought that no delta did.
+    fn part(
+        &mut self,
+        index: u64,
+        part: u64,
+        frame: &Frame<'_>,
+        sink: EventSink<'_>,
+    ) -> Option<Meaning> {
+        let fields = frame.part.0.as_ref()?;
+        let (slot, text) = match (fields.text.filled(), fields.refusal.filled()) {
+            (Some(text), _) if fields.kind.as_str() == "summary_text" => {
+                (Slot::Summary(part), text)
+            }
+            (Some(text), _) if fields.kind.as_str() == "reasoning_text" => (Slot::Raw(part), text),
+            (Some(text), _) => (Slot::Text(part), text),
+            (None, Some(refusal)) => (Slot::Refusal(part), refusal),
+            (None, None) => return None,
+        };
+        let item = self.item(index, slot.holds(""), sink);
+        item.tell_final(slot, text, sink)
+    }
+
+    /// Takes in an event of a kind that nobody knows; returns what it brought. A final value counts
+    /// where no delta came before.
+    fn unknown(
+        &mut self,
+        kind: &str,
+        index: u64,
+        data: &[u8],
+        sink: EventSink<'_>,
+    ) -> Option<Meaning> {
+        let is_done = kind.strip_suffix(".done").is_some();
+        if !is_done && kind.strip_suffix(".delta").is_none() {
+            return None;
+        }
+        let payload = from_json::<Payload<'_>>(data)?;
+        let value = payload.value()?;
+        if is_done && self.filled.contains(&index) {
+            return None;
+        }
+        self.fill(index);
+        let is_output = !kind.contains("reasoning");
+        sink(Event::Other {
+            data: value,
+            is_output,
+        });
+        Some(if is_output {
+            Meaning::OUTPUT
+        } else {
+            Meaning::REASONING
         })
+    }
+
+    fn fill(&mut self, index: u64) {
+        if !self.filled.contains(&index) {
+            self.filled.push(index);
+        }
     }
 
     /// Takes in what is no piece of text or arguments.
@@ -189,60 +268,63 @@ impl Decoder {
         kind: &str,
         frame: &Frame<'_>,
         data: &[u8],
-        contentless: Meaning,
         sink: EventSink<'_>,
     ) -> Meaning {
         let index = frame.output_index.0.unwrap_or_default();
-        match kind {
-            "error" => fail(data, sink),
+        let told = match kind {
+            "error" => return fail(data, sink),
             "keepalive" | "ping" | "response.heartbeat" | "response.keep_alive" => {
-                Meaning::HEARTBEAT
+                return Meaning::HEARTBEAT;
             }
             "response.created" | "response.in_progress" | "response.queued" => {
                 if let Some(response) = &frame.response.0 {
                     self.start(response, sink);
                 }
-                contentless
+                None
             }
             "response.completed" | "response.failed" | "response.incomplete" => {
                 let empty = Response::default();
                 let response = frame.response.0.as_deref().unwrap_or(&empty);
                 self.start(response, sink);
-                self.take_snapshot(response, sink);
-                let status = kind.strip_prefix("response.").unwrap_or(kind);
-                end(status, response, data, sink);
-                Meaning::OUTPUT
+                let brought = self.take_snapshot(response, sink);
+                let named = kind.strip_prefix("response.").unwrap_or(kind);
+                let is_over = end(response.status_at_end(named), response, data, sink);
+                Some(if is_over || brought.is_some() {
+                    Meaning::OUTPUT
+                } else {
+                    Meaning::contentless(Kind::new(b"error"), None)
+                })
             }
-            "response.output_item.added" => match frame.item {
-                Some(raw) => self.open(index, raw, sink),
-                None => contentless,
-            },
-            "response.output_item.done" => match frame.item {
-                Some(raw) => self
-                    .close(index, raw, sink)
-                    .unwrap_or(contentless)
-                    .with_block(Some(Block::Closes)),
-                None => contentless,
-            },
-            "response.output_text.annotation.added" => match frame.annotation {
-                Some(raw) if is_truthy(Some(raw)) => {
+            "response.output_item.added" => frame.item.map(|raw| self.open(index, raw, sink)),
+            "response.output_item.done" => frame.item.map(|raw| {
+                self.close(index, raw, sink)
+                    .unwrap_or_else(|| contentless(kind, data))
+                    .with_block(Some(Block::Closes))
+            }),
+            "response.output_text.annotation.added" => {
+                let annotation = frame.annotation.filter(|raw| is_truthy(Some(raw)));
+                annotation.map(|raw| {
                     sink(Event::Citation(raw.get()));
                     Meaning::OUTPUT
-                }
-                _ => contentless,
+                })
+            }
+            _ if kind.strip_suffix(".partial_image").is_some() => {
+                let told = media(frame.partial_image, sink);
+                let told = told.unwrap_or_else(|| contentless(kind, data));
+                Some(told.with_block(Some(Block::Fills)))
+            }
+            _ if is_audio(kind) => {
+                self.fill(index);
+                media(frame.raw_delta(data), sink)
+            }
+            // What a tool of the provider's writes or prints as it runs, and what is not known yet.
+            _ => match self.unknown(kind, index, data, sink) {
+                Some(told) => Some(told.with_block(Some(Block::Fills))),
+                None if is_error_frame(data) => return fail(data, sink),
+                None => None,
             },
-            _ if kind.strip_suffix(".partial_image").is_some() => media(frame.partial_image, sink)
-                .unwrap_or(contentless)
-                .with_block(Some(Block::Fills)),
-            _ if kind.starts_with("response.audio") && kind.strip_suffix(".delta").is_some() => {
-                media(frame.raw_delta(data), sink).unwrap_or(contentless)
-            }
-            // What a tool of the provider's writes or prints as it runs.
-            _ if kind.strip_suffix(".delta").is_some() && frame.delta.filled().is_some() => {
-                Meaning::OUTPUT.with_block(Some(Block::Fills))
-            }
-            _ => contentless,
-        }
+        };
+        told.unwrap_or_else(|| contentless(kind, data))
     }
 
     /// Follows the numbers of the events: a gap means that some were lost.
@@ -302,8 +384,11 @@ impl Decoder {
                 Some(Meaning::OUTPUT)
             }
             Holds::Reasoning => item.tell_encrypted(&fields, sink),
-            Holds::Message | Holds::Unknown => None,
+            Holds::Message => None,
+            Holds::Unknown => item.tell_unknown(&fields, sink),
         };
+        // What it holds already comes again with its final value, if that comes.
+        let told = told.or_else(|| fields.tell_early(sink));
         self.items.retain(|item| item.index != index);
         self.items.push(item);
         told.unwrap_or(Meaning::contentless(Kind::new(b"output_item.added"), None))
@@ -325,26 +410,29 @@ impl Decoder {
         item.tell_rest(&fields, raw, sink)
     }
 
-    /// Fills in from the final snapshot what was not streamed.
-    fn take_snapshot(&mut self, response: &Response<'_>, sink: EventSink<'_>) {
+    /// Fills in from the final snapshot what was not streamed; returns what it brought.
+    fn take_snapshot(&mut self, response: &Response<'_>, sink: EventSink<'_>) -> Option<Meaning> {
         let output = response.output.items();
         if !output.is_empty() && !self.items.is_empty() && output.len() != self.items.len() {
             self.oddities.snapshot_mismatches += 1;
         }
+        let mut brought = None;
         for (index, raw) in (0..).zip(output) {
             let is_done = self
                 .items
                 .iter()
                 .any(|item| item.index == index && item.last.is_some());
             if !is_done {
-                self.close(index, raw, sink);
+                brought = self.close(index, raw, sink).or(brought);
             }
         }
+        brought
     }
 }
 
-/// Tells how the response ended: `status` is the word for it, `data` the event or body.
-fn end(status: &str, response: &Response<'_>, data: &[u8], sink: EventSink<'_>) {
+/// Tells how the response ended: `status` is the word for it, `data` the event or body. Returns
+/// whether it is an answer.
+fn end(status: &str, response: &Response<'_>, data: &[u8], sink: EventSink<'_>) -> bool {
     if let Some(usage) = response.usage() {
         sink(Event::Usage(usage));
     }
@@ -356,6 +444,7 @@ fn end(status: &str, response: &Response<'_>, data: &[u8], sink: EventSink<'_>) 
                 None => ProviderError::new(FailureCode::ProviderError, "the response failed"),
             };
             sink(Event::Error(&error));
+            return false;
         }
         "incomplete" => {
             let details = response.incomplete_details.0.as_ref();
@@ -371,13 +460,24 @@ fn end(status: &str, response: &Response<'_>, data: &[u8], sink: EventSink<'_>) 
                 FailureCode::ProviderError,
                 message,
             )));
+            return false;
         }
         _ => {
             sink(Event::Finish("completed"));
             sink(Event::Terminal);
         }
     }
+    true
 }
+
+fn contentless(kind: &str, data: &[u8]) -> Meaning {
+    Meaning::contentless(Kind::new(kind.as_bytes()), work::in_frame(data))
+}
+
+fn is_audio(kind: &str) -> bool {
+    ["response.audio.delta", "response.output_audio.delta"].contains(&kind)
+}
+
 fn fail(data: &[u8], sink: EventSink<'_>) -> Meaning {
     sink(Event::Error(&ProviderError::of_frame(data)));
     Meaning::contentless(Kind::new(b"error"), None)
@@ -409,14 +509,6 @@ impl Frame<'_> {
             .into_iter()
             .find(|text| text.get().is_some())
             .unwrap_or(&self.text)
-    }
-
-    /// Returns what a counter of work says.
-    fn work(&self) -> Option<u64> {
-        self.queue_position
-            .0
-            .or(self.position.0)
-            .or(self.progress.0)
     }
 }
 

@@ -14,11 +14,12 @@ use self::extent::JsonExtent;
 pub use self::signs::SignReader;
 use crate::ProviderError;
 use crate::answer::{Answer, Assembly};
-use crate::dialect::{Decode, Oddities, Told};
+use crate::dialect::{Decode, Finishes, Oddities, Told};
 use crate::event::Event;
 use crate::frame::{FrameLimits, Part, SseFrame, SseFramer, TooLarge};
 use crate::judge::{self, Judge};
 use crate::lenient::{Text, is_truthy};
+use crate::mend::Mender;
 use crate::sniff::{Body, Sniffer};
 use crate::wire::Wire;
 
@@ -169,7 +170,7 @@ enum BodyState {
 /// What frames go through once they are cut.
 #[derive(Debug)]
 struct Decoding {
-    decoder: Box<dyn Decode>,
+    decoder: Mender,
     judge: Judge,
     assembly: Assembly,
     /// Whether any frame was an event that could be read.
@@ -188,6 +189,8 @@ enum End {
     CutShort,
     Open,
     Terminal,
+    /// A whole body says that the answer is not done.
+    Unfinished,
 }
 
 impl Reader {
@@ -250,7 +253,7 @@ impl Reader {
             State::Failed
         } else if self.decoding.end == End::Terminal {
             State::Ended
-        } else if self.decoding.decoder.is_finished() {
+        } else if self.decoding.decoder.finishes() == Finishes::All {
             State::Finished
         } else {
             State::Open
@@ -278,18 +281,13 @@ impl Reader {
     ///
     /// Fails if the answer is not whole.
     pub fn outcome_at_eof(&self) -> Result<(), Incomplete> {
-        let Decoding {
-            end,
-            has_finish,
-            assembly,
-            ..
-        } = &self.decoding;
+        let Decoding { end, decoder, .. } = &self.decoding;
         match end {
             End::Terminal => Ok(()),
             End::CutShort => Err(Incomplete::Truncated),
-            End::Open if *has_finish => Ok(()),
-            End::Open if assembly.has_content => Err(Incomplete::Truncated),
-            End::Open => Err(Incomplete::Empty),
+            End::Open if decoder.finishes() == Finishes::All => Ok(()),
+            End::Open | End::Unfinished if self.decoding.has_answer() => Err(Incomplete::Truncated),
+            End::Open | End::Unfinished => Err(Incomplete::Empty),
         }
     }
 
@@ -473,6 +471,11 @@ impl Decoding {
         self.end == End::Terminal || self.failure.is_some()
     }
 
+    /// Returns whether content or a finish came.
+    fn has_answer(&self) -> bool {
+        self.assembly.has_content || self.has_finish || self.decoder.finishes() != Finishes::None
+    }
+
     fn frame(&mut self, frame: SseFrame<'_>, sink: &mut impl Sink) {
         if self.is_over() {
             return;
@@ -510,6 +513,16 @@ impl Decoding {
             };
             self.fail(ProviderError::of_frame(error.as_bytes()), sink);
         }
+        if !self.is_over() {
+            self.end = End::Unfinished;
+            let incomplete = if self.has_answer() {
+                Incomplete::Truncated
+            } else {
+                Incomplete::Empty
+            };
+            let message = "the body holds an answer that is not done";
+            self.fail(ProviderError::new(incomplete.code(), message), sink);
+        }
         self.has_event = true;
         let is_output = self.failure.is_none() || self.assembly.has_content;
         sink.sign(Sign::of(if is_output {
@@ -533,7 +546,7 @@ impl Decoding {
             failure,
             ..
         } = self;
-        let decoded = decode(decoder.as_mut(), &mut |event| {
+        let decoded = decode(decoder, &mut |event| {
             assembly.add(&event);
             match event {
                 Event::Finish(_) => *has_finish = true,
@@ -545,8 +558,7 @@ impl Decoding {
             }
             sink.event(&event);
         });
-        let is_nothing = !self.has_finish && !self.assembly.has_content;
-        if self.end == End::Terminal && is_nothing && self.failure.is_none() {
+        if self.end == End::Terminal && self.failure.is_none() && !self.has_answer() {
             self.fail(
                 ProviderError::new(
                     FailureCode::Empty,

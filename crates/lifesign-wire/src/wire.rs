@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use lifesign_core::WireDefaults;
 
-use crate::dialect::{Decode, Dialect, Scanned};
+use crate::dialect::{Dialect, Scanned};
+use crate::mend::Mender;
 use crate::request::EncodeError;
 use crate::request::Request;
 use crate::tool_calls::EmptyArguments;
@@ -98,8 +99,8 @@ impl Wire {
             .or_else(|| self.0.default_max_tokens())
     }
 
-    pub(crate) fn decoder(self) -> Box<dyn Decode> {
-        self.0.decoder()
+    pub(crate) fn decoder(self) -> Mender {
+        Mender::new(self.0.decoder())
     }
 
     pub(crate) fn scan(self, data: &[u8]) -> Option<Scanned> {

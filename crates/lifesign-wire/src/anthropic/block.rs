@@ -1,12 +1,15 @@
 //! A block of a message while it fills, and as it goes back.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use lifesign_core::BlockKind;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::event::ToolPiece;
-use crate::lenient::{List, Text, raw_text};
+use crate::lenient::{List, Text, is_truthy};
 use crate::tool_calls::ToolCall;
 
 /// A block that has opened.
@@ -88,8 +91,6 @@ pub(super) struct Start<'a> {
     #[serde(borrow)]
     pub(super) input: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) content: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) citations: List<&'a RawValue>,
 }
 
@@ -97,10 +98,20 @@ impl<'a> Start<'a> {
     pub(super) fn parse(raw: &'a RawValue) -> Self {
         serde_json::from_str(raw.get()).unwrap_or_default()
     }
+}
 
-    pub(super) fn content_text(&self) -> Option<String> {
-        self.content.and_then(raw_text)
-    }
+/// Returns what a block or delta of a kind that nobody knows holds: the first text, list or object
+/// in it that is not empty and does not only tell what it is.
+pub(super) fn payload(raw: &RawValue) -> Option<&str> {
+    let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(raw.get()).ok()?;
+    let is_label = |name: &str| {
+        matches!(name, "type" | "id" | "role" | "status" | "cache_control") || name.ends_with("_id")
+    };
+    let is_filled = |raw: &RawValue| raw.get().starts_with(['"', '[', '{']) && is_truthy(Some(raw));
+    fields
+        .into_iter()
+        .find(|(name, raw)| !is_label(name) && is_filled(raw))
+        .map(|(_, raw)| raw.get())
 }
 
 impl Open {

@@ -43,6 +43,13 @@ pub(super) struct Delta<'a> {
     pub(super) stop_reason: Text<'a>,
 }
 
+/// The delta of an event as it is written.
+#[derive(Debug, Deserialize)]
+pub(super) struct RawDelta<'a> {
+    #[serde(borrow)]
+    pub(super) delta: &'a RawValue,
+}
+
 /// A message: empty where it starts, full where it is the whole body.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

@@ -10,7 +10,7 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
-use crate::lenient::{Count, List, Object, Text};
+use crate::lenient::{Count, List, Object, Text, is_truthy};
 
 /// One data event of a stream, or a whole body.
 ///
@@ -23,7 +23,7 @@ pub(super) struct Chunk<'a> {
     #[serde(borrow)]
     pub(super) model: Text<'a>,
     #[serde(borrow)]
-    pub(super) choices: List<Choice<'a>>,
+    pub(super) choices: List<Object<Choice<'a>>>,
     pub(super) usage: Object<Box<Tokens>>,
     #[serde(borrow)]
     pub(super) x_groq: Object<Box<Groq<'a>>>,
@@ -34,10 +34,8 @@ pub(super) struct Chunk<'a> {
     pub(super) prompt_filter_results: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) moderation: Option<&'a RawValue>,
-    pub(super) prompt_progress: Object<Box<Prefill>>,
-    pub(super) queue_position: Count,
-    pub(super) position: Count,
-    pub(super) progress: Count,
+    #[serde(borrow)]
+    pub(super) prompt_progress: Option<&'a RawValue>,
     // What tells an error that is no object of its own.
     #[serde(borrow)]
     pub(super) object: Text<'a>,
@@ -51,7 +49,12 @@ pub(super) struct Chunk<'a> {
     pub(super) detail: Option<&'a RawValue>,
 }
 
-impl Chunk<'_> {
+impl<'a> Chunk<'a> {
+    pub(super) fn choices(&self) -> impl Iterator<Item = &Choice<'a>> {
+        let choices = self.choices.items().iter();
+        choices.filter_map(|choice| choice.0.as_ref())
+    }
+
     /// Returns the last usage that the chunk tells, wherever it stands.
     pub(super) fn usage(&self) -> Option<Usage> {
         let in_groq = || {
@@ -60,37 +63,20 @@ impl Chunk<'_> {
                 .as_ref()
                 .and_then(|groq| groq.usage.0.as_ref())
         };
-        let in_choice = || {
-            self.choices
-                .items()
-                .iter()
-                .find_map(|choice| choice.usage.0.as_ref())
-        };
+        let in_choice = || self.choices().find_map(|choice| choice.usage.0.as_ref());
         let tokens = self.usage.0.as_ref().or_else(in_groq).or_else(in_choice)?;
         Some(tokens.usage()).filter(|usage| !usage.is_unknown())
     }
 
-    /// Returns what a counter of work says, if the chunk has one.
+    /// Returns what usage says of work, wherever the chunk tells it.
     pub(super) fn work(&self) -> Option<u64> {
-        let usage = self.usage().and_then(|usage| {
-            let (input, output) = (usage.input_tokens, usage.output_tokens);
-            (input.is_some() || output.is_some()).then(|| {
-                input
-                    .unwrap_or_default()
-                    .wrapping_add(output.unwrap_or_default())
-            })
-        });
-        let prefill = self
-            .prompt_progress
-            .0
-            .as_ref()
-            .and_then(|prefill| prefill.processed.0);
-        let place = self
-            .queue_position
-            .0
-            .or(self.position.0)
-            .or(self.progress.0);
-        prefill.or(place).or(usage)
+        let usage = self.usage()?;
+        let (input, output) = (usage.input_tokens, usage.output_tokens);
+        (input.is_some() || output.is_some()).then(|| {
+            input
+                .unwrap_or_default()
+                .wrapping_add(output.unwrap_or_default())
+        })
     }
 }
 
@@ -111,6 +97,12 @@ pub(super) struct Choice<'a> {
     pub(super) usage: Object<Box<Tokens>>,
 }
 
+impl Choice<'_> {
+    pub(super) fn number(&self) -> u64 {
+        self.index.0.unwrap_or_default()
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Delta<'a> {
@@ -125,11 +117,15 @@ pub(super) struct Delta<'a> {
     #[serde(borrow)]
     pub(super) reasoning: Text<'a>,
     #[serde(borrow)]
+    pub(super) reasoning_text: Text<'a>,
+    #[serde(borrow)]
+    pub(super) thinking: Text<'a>,
+    #[serde(borrow)]
     pub(super) reasoning_details: List<&'a RawValue>,
     #[serde(borrow)]
     pub(super) thinking_blocks: List<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) tool_calls: List<CallPiece<'a>>,
+    pub(super) tool_calls: List<Object<CallPiece<'a>>>,
     #[serde(borrow)]
     pub(super) function_call: Object<Box<Function<'a>>>,
     #[serde(borrow)]
@@ -138,6 +134,18 @@ pub(super) struct Delta<'a> {
     pub(super) images: List<&'a RawValue>,
     #[serde(borrow)]
     pub(super) annotations: List<&'a RawValue>,
+}
+
+impl<'a> Delta<'a> {
+    /// Returns the fields that hold thinking as one text, in the order of their names.
+    pub(super) const fn reasoning_fields(&self) -> [&Text<'a>; super::REASONING_FIELDS.len()] {
+        [
+            &self.reasoning_content,
+            &self.reasoning,
+            &self.reasoning_text,
+            &self.thinking,
+        ]
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -187,6 +195,53 @@ pub(super) struct Part<'a> {
     /// The parts of a thinking part, or its text.
     #[serde(borrow)]
     pub(super) thinking: Thinking<'a>,
+    #[serde(borrow)]
+    audio: Option<&'a RawValue>,
+    #[serde(borrow)]
+    file: Option<&'a RawValue>,
+    #[serde(borrow)]
+    image_url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input_audio: Option<&'a RawValue>,
+    #[serde(borrow)]
+    source: Option<&'a RawValue>,
+    #[serde(borrow)]
+    video_url: Option<&'a RawValue>,
+    // What parts of other kinds hold.
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reference_ids: Option<&'a RawValue>,
+}
+
+impl<'a> Part<'a> {
+    /// Returns the image, audio or file that the part is.
+    pub(super) fn media(&self) -> Option<&'a RawValue> {
+        [
+            self.audio,
+            self.file,
+            self.image_url,
+            self.input_audio,
+            self.source,
+            self.video_url,
+        ]
+        .into_iter()
+        .flatten()
+        .find(|raw| is_truthy(Some(raw)))
+    }
+
+    /// Returns what a part of a kind that nobody knows holds.
+    pub(super) fn other(&self) -> Option<&str> {
+        let fields = [self.content, self.data, self.reference_ids];
+        fields
+            .into_iter()
+            .flatten()
+            .find(|raw| is_truthy(Some(raw)))
+            .map(RawValue::get)
+            .or_else(|| self.text.filled())
+    }
 }
 
 /// What a thinking part holds.
@@ -206,13 +261,6 @@ pub(super) struct Groq<'a> {
     pub(super) usage: Object<Box<Tokens>>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
-}
-
-/// How far a server has read the prompt.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Prefill {
-    pub(super) processed: Count,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -281,8 +329,21 @@ impl<'de: 'a, 'a> Visitor<'de> for ContentVisitor<'a> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Content<'a>, A::Error> {
         let mut parts = Vec::new();
-        while let Some(Object(part)) = seq.next_element::<Object<Part<'a>>>()? {
-            parts.extend(part);
+        while let Some(raw) = seq.next_element::<&'de RawValue>()? {
+            let raw = raw.get();
+            // Some put the texts themselves into the list.
+            if raw.starts_with('"') {
+                parts.push(Part {
+                    text: serde_json::from_str(raw).map_err(A::Error::custom)?,
+                    ..Part::default()
+                });
+            } else {
+                parts.extend(
+                    serde_json::from_str::<Object<Part<'a>>>(raw)
+                        .map_err(A::Error::custom)?
+                        .0,
+                );
+            }
         }
         Ok(Content::Parts(parts))
     }

@@ -4,7 +4,9 @@ use lifesign_core::Usage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::lenient::{Count, List, Object, Text};
+use crate::dialect::{EventSink, Meaning};
+use crate::event::Event;
+use crate::lenient::{Count, List, Object, Text, is_truthy};
 
 /// One event: a union of the fields of all its types.
 #[derive(Debug, Default, Deserialize)]
@@ -33,10 +35,9 @@ pub(super) struct Frame<'a> {
     #[serde(borrow, rename = "partial_image_b64")]
     pub(super) partial_image: Option<&'a RawValue>,
     #[serde(borrow)]
+    pub(super) part: Object<Box<PartFields<'a>>>,
+    #[serde(borrow)]
     pub(super) response: Object<Box<Response<'a>>>,
-    pub(super) queue_position: Count,
-    pub(super) position: Count,
-    pub(super) progress: Count,
 }
 
 /// The delta of an event alone.
@@ -44,6 +45,57 @@ pub(super) struct Frame<'a> {
 pub(super) struct RawDelta<'a> {
     #[serde(borrow)]
     pub(super) delta: Option<&'a RawValue>,
+}
+
+/// What an event of an unknown kind may bring.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Payload<'a> {
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow)]
+    audio: Option<&'a RawValue>,
+    #[serde(borrow)]
+    code: Option<&'a RawValue>,
+    #[serde(borrow)]
+    command: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    delta: Option<&'a RawValue>,
+    #[serde(borrow)]
+    diff: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    transcript: Option<&'a RawValue>,
+}
+
+impl<'a> Payload<'a> {
+    pub(super) fn value(&self) -> Option<&'a str> {
+        let fields = [
+            self.delta,
+            self.arguments,
+            self.audio,
+            self.code,
+            self.command,
+            self.content,
+            self.data,
+            self.diff,
+            self.input,
+            self.output,
+            self.text,
+            self.transcript,
+        ];
+        let mut filled = fields.into_iter().flatten();
+        filled.find(|raw| is_truthy(Some(raw))).map(RawValue::get)
+    }
 }
 
 /// A response: a snapshot in an event, or the whole body.
@@ -97,6 +149,19 @@ struct OutputDetails {
 }
 
 impl Response<'_> {
+    /// Returns the word for how it ended, where the event is named `named`: a failure or a cut that
+    /// the response itself tells stands, whatever the event is called.
+    pub(super) fn status_at_end<'n>(&self, named: &'n str) -> &'n str {
+        match self.status.as_str() {
+            _ if named == "failed" => named,
+            "failed" => "failed",
+            "cancelled" => "cancelled",
+            "incomplete" => "incomplete",
+            "" if is_truthy(self.error) => "failed",
+            _ => named,
+        }
+    }
+
     pub(super) fn usage(&self) -> Option<Usage> {
         let tokens = self.usage.0.as_ref()?;
         let input = tokens.input_tokens_details.0.as_ref();
@@ -136,12 +201,21 @@ pub(super) struct ItemFields<'a> {
     /// What a tool of the provider's answered.
     #[serde(borrow)]
     pub(super) output: Option<&'a RawValue>,
+    // What items of other kinds hold.
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
 }
 
 /// A part of a message or of reasoning.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PartFields<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Text<'a>,
     #[serde(borrow)]
     pub(super) text: Text<'a>,
     #[serde(borrow)]
@@ -151,6 +225,42 @@ pub(super) struct PartFields<'a> {
 impl<'a> ItemFields<'a> {
     pub(super) fn parse(raw: &'a RawValue) -> Self {
         serde_json::from_str(raw.get()).unwrap_or_default()
+    }
+
+    /// Returns what an item of a kind that nobody knows holds.
+    pub(super) fn other(&self) -> Option<&'a str> {
+        let fields = [
+            self.arguments,
+            self.output,
+            self.data,
+            self.result,
+            self.text,
+        ];
+        let mut filled = fields.into_iter().flatten();
+        filled.find(|raw| is_truthy(Some(raw))).map(RawValue::get)
+    }
+
+    /// Tells that an item which opens already holds text or thinking.
+    pub(super) fn tell_early(&self, sink: EventSink<'_>) -> Option<Meaning> {
+        let is_filled = |part: &Object<PartFields<'_>>| {
+            part.0
+                .as_ref()
+                .is_some_and(|part| part.text.filled().is_some() || part.refusal.filled().is_some())
+        };
+        let has_content = self.content.items().iter().any(is_filled);
+        if !has_content && !self.summary.items().iter().any(is_filled) {
+            return None;
+        }
+        let is_output = self.kind.as_str() != "reasoning";
+        sink(Event::Other {
+            data: "",
+            is_output,
+        });
+        Some(if is_output {
+            Meaning::OUTPUT
+        } else {
+            Meaning::REASONING
+        })
     }
 
     /// Returns the arguments as text: some servers write the object itself.

@@ -180,8 +180,26 @@ impl Item {
                 let raw = self.tell_parts(Slot::Raw, raw, |part| &part.text, sink);
                 self.tell_encrypted(fields, sink).or(raw).or(summary)
             }
-            Holds::Unknown => None,
+            Holds::Unknown => self.tell_unknown(fields, sink),
         }
+    }
+
+    /// Tells what an item of a kind that nobody knows holds.
+    pub(super) fn tell_unknown(
+        &mut self,
+        fields: &ItemFields<'_>,
+        sink: EventSink<'_>,
+    ) -> Option<Meaning> {
+        let other = fields.other().map(|data| {
+            sink(Event::Other {
+                data,
+                is_output: true,
+            });
+            Meaning::OUTPUT
+        });
+        other
+            .or_else(|| self.tell_encrypted(fields, sink))
+            .or_else(|| fields.tell_early(sink))
     }
 
     /// Tells the parts of one kind that no delta brought.

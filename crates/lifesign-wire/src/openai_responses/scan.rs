@@ -41,8 +41,10 @@ pub(super) fn scan(data: &[u8]) -> Option<Scanned> {
             Some(())
         }
         b"sequence_number" => seen.once(5).and_then(|()| walk.count()).map(drop),
-        b"annotation" | b"arguments" | b"input" | b"item" | b"partial_image_b64" | b"position"
-        | b"progress" | b"queue_position" | b"refusal" | b"response" | b"text" => None,
+        b"annotation" | b"arguments" | b"input" | b"item" | b"part" | b"partial_image_b64"
+        | b"position" | b"progress" | b"queue_position" | b"refusal" | b"response" | b"text" => {
+            None
+        }
         _ => walk.skip(),
     })?;
     let (slot, meaning) = match kind {

@@ -387,3 +387,115 @@ fn a_whole_error_is_an_error() {
 
     assert_eq!(seen.failure.unwrap().code, FailureCode::Overloaded);
 }
+
+fn progress(seen: &Seen) -> Vec<lifesign_core::Progress> {
+    seen.signs.iter().map(|sign| sign.progress).collect()
+}
+
+#[test]
+fn a_block_of_any_kind_that_opens_with_content_is_content() {
+    for block in [
+        json!({"type": "compaction", "content": "so far"}),
+        json!({"type": "compaction", "content": [{"a": 1}]}),
+        json!({"type": "image", "source": {"data": "x"}}),
+        json!({"type": "hologram", "beams": "x"}),
+        json!({"type": "text", "text": "", "citations": [{"cited_text": "x"}]}),
+    ] {
+        let seen = messages(&[start(), open(0, block.clone())]);
+        assert_eq!(progress(&seen), [Lifecycle, Output], "{block}");
+        assert_eq!(seen.outcome, Some(Err(Incomplete::Truncated)), "{block}");
+        assert!(!seen.answer.is_empty(), "{block}");
+    }
+    let empty = json!({"type": "hologram", "id": "x", "beams": ""});
+    let seen = messages(&[start(), open(0, empty)]);
+    assert_eq!(progress(&seen), [Lifecycle, Lifecycle]);
+    assert_eq!(seen.outcome, Some(Err(Incomplete::Empty)));
+}
+
+#[test]
+fn a_delta_of_an_unknown_kind_that_brings_something_is_content() {
+    let begun = [start(), open(0, json!({"type": "hologram"}))];
+    let with = |piece: Value| messages(&[&begun[..], &[delta(0, piece)]].concat());
+
+    let seen = with(json!({"type": "beam_delta", "beam": "x"}));
+    assert_eq!(seen.signs[2].progress, Output);
+    assert_eq!(seen.signs[2].block, Some(Block::Fills));
+    assert!(!seen.answer.is_empty());
+    let seen = with(json!({"type": "compaction_delta", "content": "so far"}));
+    assert_eq!(seen.signs[2].progress, Output);
+    let seen = with(json!({"type": "beam_delta", "beam": ""}));
+    assert_eq!(seen.signs[2].progress, Lifecycle);
+}
+
+#[test]
+fn an_error_that_does_not_say_its_type_is_one() {
+    for error in [
+        r#"data: {"error":{"type":"overloaded_error","message":"m"}}"#,
+        r#"data: {"error":{"code":529,"message":"m"}}"#,
+        r#"data: {"object":"error","message":"m","type":"overloaded_error"}"#,
+        r#"data: {"type":"overloaded_error","message":"m"}"#,
+        "event: error\ndata: {\"message\":\"m\",\"code\":529}",
+        "event: content_block_delta\ndata: {\"error\":{\"code\":529,\"message\":\"m\"}}",
+    ] {
+        for before in [vec![start()], vec![start(), text(0, "a")]] {
+            let stream = format!("{}{error}\n\n", stream(&before));
+            let seen = read(Wire::ANTHROPIC, Expect::Stream, [stream.as_bytes()]);
+            let failure = seen.failure.unwrap();
+            assert_eq!(
+                (failure.code, failure.message.as_str()),
+                (FailureCode::Overloaded, "m"),
+                "{error}"
+            );
+        }
+    }
+    let text = format!("{}data: {{\"error\":\"m\"}}\n\n", stream(&[start()]));
+    let seen = read(Wire::ANTHROPIC, Expect::Stream, [text.as_bytes()]);
+    assert_eq!(seen.failure.unwrap().message, "m");
+}
+
+#[test]
+fn counters_of_work_are_found_in_events_of_any_kind() {
+    for event in [
+        json!({"type": "progress", "tokens": 0}),
+        json!({"type": "prompt_progress", "prompt_progress": {"total": 9, "processed": 0}}),
+        json!({"type": "message_delta", "delta": {}, "usage": {"output_tokens": 0}}),
+    ] {
+        let at = |count: u64| {
+            let text = event.to_string().replace('0', &count.to_string());
+            serde_json::from_str::<Value>(&text).unwrap()
+        };
+        let seen = messages(&[at(3), at(2), at(1), at(1)]);
+        assert_eq!(
+            progress(&seen),
+            [Lifecycle, Lifecycle, Lifecycle, Heartbeat],
+            "{event}"
+        );
+    }
+    assert_eq!(
+        progress(&messages(&[json!({"type": "ping", "tokens": 1})])),
+        [Heartbeat]
+    );
+}
+
+#[test]
+fn output_tokens_that_are_zero_were_said() {
+    let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 0}});
+
+    let seen = messages(&[start(), end, stop()]);
+
+    assert_eq!(seen.answer.usage.unwrap().output_tokens, Some(0));
+}
+
+#[test]
+fn the_end_of_an_answer_that_is_empty_is_no_output() {
+    let seen = messages(&[start(), stop()]);
+
+    assert_eq!(progress(&seen), [Lifecycle, Lifecycle]);
+    assert_eq!(seen.failure.unwrap().code, FailureCode::Empty);
+    assert!(seen.answer.is_empty());
+    let signed = messages(&[
+        start(),
+        delta(0, json!({"type": "signature_delta", "signature": "s"})),
+    ]);
+    assert!(!signed.answer.is_empty());
+}

@@ -765,3 +765,208 @@ fn a_part_past_its_cap_is_refused_by_name() {
         "answer larger than 1000 bytes (limits.answer)"
     );
 }
+
+fn of_choice(index: u64, delta: Value, finish: Value) -> Value {
+    json!({"choices": [{"index": index, "delta": delta, "finish_reason": finish}]})
+}
+
+#[test]
+fn the_choice_that_is_seen_first_is_the_answer() {
+    let of = |index: u64, text: &str| of_choice(index, json!({"content": text}), Value::Null);
+    let both = json!({"choices": [
+        {"index": 1, "delta": {"content": "b"}}, {"index": 0, "delta": {"content": "a"}},
+    ]});
+
+    for (events, expected) in [
+        (vec![of(1, "b")], "b"),
+        (vec![of(1, "b"), of(0, "a"), of(1, "B")], "bB"),
+        (vec![both, of(1, "b"), of(0, "A")], "aA"),
+    ] {
+        let seen = chat(&events);
+        assert_eq!(seen.answer.text, expected);
+        assert_eq!(seen.outcome, Some(Err(Incomplete::Truncated)));
+    }
+}
+
+#[test]
+fn a_choice_that_does_not_speak_commits_and_ends_the_answer_all_the_same() {
+    let role = of_choice(0, json!({"role": "assistant"}), Value::Null);
+    let mut reader = Reader::new(Wire::OPENAI_CHAT, Expect::Stream, &ReadLimits::default());
+    let events = [
+        role.clone(),
+        of_choice(1, json!({"content": "b"}), Value::Null),
+    ];
+    reader
+        .read(stream(&events).as_bytes(), &mut Seen::default())
+        .unwrap();
+    assert!(reader.is_committed() && reader.has_output());
+    assert!(!reader.into_answer(false).is_empty());
+
+    for end in [
+        of_choice(1, json!({"content": "b"}), Value::Null),
+        of_choice(1, json!({}), "stop".into()),
+    ] {
+        let seen = chat(&[role.clone(), end, done()]);
+        assert_eq!(seen.states.unwrap().1, State::Ended);
+        assert_eq!(seen.answer.text, "");
+    }
+    let thinking = of_choice(1, json!({"reasoning": "b"}), Value::Null);
+    assert_eq!(progress(&chat(&[role, thinking]))[1], Reasoning);
+}
+
+#[test]
+fn an_answer_is_whole_only_if_every_choice_seen_has_a_finish() {
+    let of = |index: u64, finish: Value| of_choice(index, json!({"content": "x"}), finish);
+    let one = [of(0, "stop".into()), of(1, Value::Null)];
+    let both = [one.as_slice(), &[of(1, "stop".into())]].concat();
+
+    assert_eq!(chat(&one).outcome, Some(Err(Incomplete::Truncated)));
+    assert_eq!(chat(&one).states.unwrap().0, State::Open);
+    assert_eq!(chat(&one[..1]).states.unwrap().0, State::Finished);
+    assert_eq!(chat(&both).outcome, Some(Ok(())));
+}
+
+#[test]
+fn images_and_audio_in_a_list_of_parts_are_content() {
+    for part in [
+        json!({"type": "image_url", "image_url": {"url": "data:x"}}),
+        json!({"type": "input_audio", "input_audio": {"data": "AAAA"}}),
+        json!({"type": "reference", "reference_ids": [1]}),
+        json!({"type": "hologram", "data": "AAAA"}),
+    ] {
+        let seen = chat(&[delta(json!({"content": [part]}))]);
+        assert_eq!(progress(&seen), [Output], "{part}");
+        assert_eq!(seen.outcome, Some(Err(Incomplete::Truncated)), "{part}");
+        assert!(!seen.answer.is_empty(), "{part}");
+    }
+}
+
+#[test]
+fn reasoning_by_its_rarer_names_is_reasoning() {
+    for name in ["thinking", "reasoning_text"] {
+        let seen = chat(&[
+            delta(json!({name: "hm"})),
+            text("ok"),
+            finish("stop"),
+            done(),
+        ]);
+
+        assert_eq!(progress(&seen)[0], Reasoning, "{name}");
+        assert_eq!(seen.answer.reasoning.as_deref(), Some("hm"));
+        let message: Value =
+            serde_json::from_str(seen.answer.round_trip.parts().next().unwrap()).unwrap();
+        assert_eq!(message[name], "hm");
+    }
+}
+
+#[test]
+fn what_is_odd_in_a_list_costs_nothing_else() {
+    let call = json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}});
+    let seen = chat(&[
+        json!({"choices": [null, {"index": 0, "delta": {"content": "a"}}, "x"]}),
+        delta(json!({"content": ["b", null, {"type": "text", "text": "c"}]})),
+        delta(json!({"tool_calls": [null, call]})),
+        finish("stop"),
+        done(),
+    ]);
+
+    assert_eq!(seen.answer.text, "abc");
+    assert_eq!(seen.answer.tool_calls.len(), 1);
+}
+
+#[test]
+fn the_end_of_an_answer_that_is_empty_is_no_output() {
+    let role = delta(json!({"role": "assistant"}));
+
+    let seen = chat(&[role, done()]);
+
+    assert_eq!(progress(&seen), [Lifecycle, Lifecycle]);
+    assert_eq!(seen.failure.unwrap().code, FailureCode::Empty);
+    assert!(seen.answer.is_empty());
+}
+
+#[test]
+fn a_signature_alone_is_not_nothing() {
+    let detail = json!({"type": "reasoning.encrypted", "data": "x"});
+
+    let seen = chat(&[delta(json!({"reasoning_details": [detail]}))]);
+
+    assert!(!seen.answer.is_empty());
+}
+
+#[test]
+fn counters_of_work_are_found_in_frames_of_any_kind() {
+    for frame in [
+        r#"{"choices":[],"queue_position":N}"#,
+        r#"{"object":"progress","tokens":N}"#,
+        r#"{"object":"progress","progress":{"processed":N}}"#,
+        r#"{"choices":[{"delta":{"content":""}}],"usage":{"completion_tokens":N}}"#,
+        r#"{"choices":[{"delta":{}}],"prompt_progress":{"processed":N},"queue_position":1}"#,
+    ] {
+        let at = |count: u64| -> Value {
+            format!("data: {}\n\n", frame.replace('N', &count.to_string())).into()
+        };
+        let seen = chat(&[at(5), at(4), at(3), at(3)]);
+        assert_eq!(
+            progress(&seen),
+            [Lifecycle, Lifecycle, Lifecycle, Heartbeat],
+            "{frame}"
+        );
+    }
+}
+
+/// Reads frames as they are and returns what was seen and what was odd.
+fn odd(frames: &[&[u8]]) -> (Seen, lifesign_wire::Oddities) {
+    let mut reader = Reader::new(Wire::OPENAI_CHAT, Expect::Stream, &ReadLimits::default());
+    let mut seen = Seen::default();
+    for frame in frames {
+        let frame = [b"data: ", *frame, b"\n\n"].concat();
+        reader.read(&frame, &mut seen).unwrap();
+    }
+    let oddities = reader.oddities();
+    seen.answer = reader.into_answer(true);
+    (seen, oddities)
+}
+
+#[test]
+fn a_character_that_is_split_between_frames_is_whole() {
+    let (seen, oddities) = odd(&[
+        br#"{"choices":[{"delta":{"content":"a\ud83d"}}]}"#,
+        br#"{"choices":[],"usage":{"completion_tokens":1}}"#,
+        br#"{"choices":[{"delta":{"content":"\ude00b"}}]}"#,
+        b"[DONE]",
+    ]);
+
+    assert_eq!(seen.answer.text, "a\u{1f600}b");
+    assert_eq!((oddities.mended_events, oddities.unreadable_events), (2, 0));
+}
+
+#[test]
+fn half_a_character_costs_nothing_but_itself() {
+    let half = br#"{"choices":[{"delta":{"content":"a\ud83d"}}]}"#.as_slice();
+    let thought = br#"{"choices":[{"delta":{"reasoning":"a\ud83d"}}]}"#.as_slice();
+    let other = br#"{"choices":[{"delta":{"content":"b"}}]}"#.as_slice();
+    let second = br#"{"choices":[{"delta":{"content":"\ude00b"}}]}"#.as_slice();
+    let text = |frames: &[&[u8]]| odd(frames).0.answer.text;
+
+    assert_eq!(text(&[half, other]), "a\u{fffd}b");
+    assert_eq!(text(&[half, half, second]), "a\u{fffd}a\u{1f600}b");
+    assert_eq!(text(&[half, b"[DONE]"]), "a\u{fffd}");
+    assert_eq!(text(&[other, second]), "b\u{fffd}b");
+    let (seen, _) = odd(&[thought, other]);
+    assert_eq!(seen.answer.reasoning.as_deref(), Some("a\u{fffd}"));
+    assert_eq!(seen.answer.text, "b");
+}
+
+#[test]
+fn bytes_that_are_no_text_cost_nothing_but_themselves() {
+    let (seen, oddities) = odd(&[b"{\"choices\":[{\"delta\":{\"content\":\"a\xffb\"}}]}"]);
+
+    assert_eq!(seen.answer.text, "a\u{fffd}b");
+    assert_eq!(progress(&seen), [Output]);
+    assert_eq!((oddities.mended_events, oddities.unreadable_events), (1, 0));
+    let body =
+        b"{\"choices\":[{\"message\":{\"content\":\"a\xff\\ud83d\"},\"finish_reason\":\"stop\"}]}";
+    let seen = read(Wire::OPENAI_CHAT, Expect::Whole, [body.as_slice()]);
+    assert_eq!(seen.answer.text, "a\u{fffd}\u{fffd}");
+}

@@ -4,7 +4,7 @@
     reason = "calls with `json!` read better"
 )]
 
-use lifesign_core::Progress::{Lifecycle, Output, Reasoning};
+use lifesign_core::Progress::{Heartbeat, Lifecycle, Output, Reasoning};
 use lifesign_core::{Block, BlockKind, FailureCode, HeartbeatOrigin};
 use lifesign_wire::{Expect, Incomplete, ReadLimits, Reader, State, Wire};
 use pretty_assertions::assert_eq;
@@ -328,4 +328,198 @@ fn a_whole_response_that_failed_is_a_failure() {
     let seen = read(Wire::OPENAI_RESPONSES, Expect::Whole, [body.as_bytes()]);
 
     assert_eq!(seen.failure.unwrap().message, "no");
+}
+
+fn progress(seen: &Seen) -> Vec<lifesign_core::Progress> {
+    seen.signs.iter().map(|sign| sign.progress).collect()
+}
+
+#[test]
+fn every_delta_that_brings_something_is_content() {
+    for (kind, field, value) in [
+        (
+            "response.code_interpreter_call_code.delta",
+            "delta",
+            json!("x"),
+        ),
+        ("response.shell_call_command.delta", "command", json!("ls")),
+        (
+            "response.shell_call_output_content.delta",
+            "delta",
+            json!({"stdout": "x"}),
+        ),
+        (
+            "response.apply_patch_call_operation_diff.delta",
+            "diff",
+            json!("x"),
+        ),
+        ("response.output_audio.delta", "delta", json!("AAAA")),
+        ("response.audio.transcript.delta", "delta", json!("x")),
+        ("response.output_text.delta", "delta", json!({"text": "x"})),
+        ("response.hologram.delta", "data", json!([1])),
+        (
+            "response.code_interpreter_call_code.done",
+            "code",
+            json!("x"),
+        ),
+    ] {
+        let seen = responses(&[created(), json!({"type": kind, field: value})]);
+        assert_eq!(progress(&seen), [Lifecycle, Output], "{kind}");
+        assert_eq!(seen.outcome, Some(Err(Incomplete::Truncated)), "{kind}");
+        assert!(!seen.answer.is_empty(), "{kind}");
+
+        let empty = responses(&[created(), json!({"type": kind, field: ""})]);
+        assert_eq!(progress(&empty), [Lifecycle, Lifecycle], "{kind}");
+        assert_eq!(empty.outcome, Some(Err(Incomplete::Empty)), "{kind}");
+    }
+    let thinking = json!({"type": "response.reasoning.delta", "delta": {"text": "hm"}});
+    assert_eq!(progress(&responses(&[thinking])), [Reasoning]);
+}
+
+#[test]
+fn a_final_value_is_content_only_where_no_delta_came_before() {
+    let code = |kind: &str, field: &str| json!({"type": kind, "output_index": 0, field: "x"});
+    let seen = responses(&[
+        code("response.code_interpreter_call_code.delta", "delta"),
+        code("response.code_interpreter_call_code.done", "code"),
+    ]);
+
+    assert_eq!(progress(&seen), [Output, Lifecycle]);
+}
+
+#[test]
+fn a_part_that_is_done_fills_in_what_no_delta_brought() {
+    let done = |part: Value| json!({"type": "response.content_part.done", "output_index": 0, "content_index": 0, "part": part});
+    let part = done(json!({"type": "output_text", "text": "ok"}));
+
+    for events in [
+        vec![part.clone()],
+        vec![text(0, "ok"), part.clone()],
+        vec![part.clone(), item_done(0, message("ok"))],
+    ] {
+        assert_eq!(responses(&events).answer.text, "ok", "{events:?}");
+    }
+    assert_eq!(progress(&responses(&[part])), [Output]);
+    let refusal = done(json!({"type": "refusal", "refusal": "no"}));
+    assert_eq!(responses(&[refusal]).answer.refusal.as_deref(), Some("no"));
+    let summary = json!({"type": "response.reasoning_summary_part.done", "output_index": 0, "summary_index": 0, "part": {"type": "summary_text", "text": "hm"}});
+    let seen = responses(&[summary]);
+    assert_eq!(seen.answer.reasoning.as_deref(), Some("hm"));
+    assert_eq!(progress(&seen), [Reasoning]);
+}
+
+#[test]
+fn an_item_that_opens_with_content_is_content() {
+    for (item, expected) in [
+        (message("ok"), Output),
+        (json!({"type": "hologram", "data": "x"}), Output),
+        (json!({"type": "hologram"}), Lifecycle),
+        (
+            json!({"type": "compaction", "encrypted_content": "x"}),
+            Reasoning,
+        ),
+        (
+            json!({"type": "reasoning", "summary": [{"text": "hm"}]}),
+            Reasoning,
+        ),
+    ] {
+        let seen = responses(&[added(0, item.clone())]);
+        assert_eq!(progress(&seen), [expected], "{item}");
+        assert_eq!(seen.answer.is_empty(), expected == Lifecycle, "{item}");
+    }
+}
+
+#[test]
+fn an_error_that_does_not_say_its_type_is_one() {
+    for error in [
+        r#"{"error":{"message":"m","code":503}}"#,
+        r#"{"error":"m"}"#,
+        r#"{"object":"error","message":"m","type":"ServiceUnavailableError"}"#,
+        r#"{"code":503,"message":"m"}"#,
+    ] {
+        for before in [created(), text(0, "a")] {
+            let stream = format!("{}data: {error}\n\n", stream(&[before]));
+            let seen = read(Wire::OPENAI_RESPONSES, Expect::Stream, [stream.as_bytes()]);
+            assert_eq!(seen.states.unwrap().1, State::Failed, "{error}");
+            assert_eq!(seen.failure.unwrap().message, "m", "{error}");
+            assert_eq!(seen.signs[1].progress, Lifecycle, "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_whole_response_that_still_runs_is_not_complete() {
+    for status in ["in_progress", "queued"] {
+        for (output, expected) in [
+            (json!([]), Incomplete::Empty),
+            (json!([message("a")]), Incomplete::Truncated),
+        ] {
+            let body = json!({"object": "response", "status": status, "output": output});
+            let seen = read(
+                Wire::OPENAI_RESPONSES,
+                Expect::Whole,
+                [body.to_string().as_bytes()],
+            );
+            assert_eq!(seen.outcome, Some(Err(expected)), "{body}");
+            assert_eq!(seen.failure.unwrap().code, expected.code(), "{body}");
+            assert_eq!(seen.answer.finish_reason, None);
+        }
+    }
+}
+
+#[test]
+fn the_status_of_a_response_stands_whatever_its_event_is_called() {
+    let completed = |response: Value| {
+        responses(&[
+            text(0, "a"),
+            json!({"type": "response.completed", "response": response}),
+        ])
+    };
+    let error = json!({"code": "server_error", "message": "boom"});
+
+    for response in [
+        json!({"status": "failed", "error": error}),
+        json!({"error": error}),
+    ] {
+        let seen = completed(response);
+        let failure = seen.failure.unwrap();
+        assert_eq!(
+            (failure.code, failure.message.as_str()),
+            (FailureCode::ProviderError, "boom")
+        );
+        assert_eq!(seen.answer.finish_reason, None);
+        assert_eq!(seen.signs[1].progress, Lifecycle);
+    }
+    let details = json!({"reason": "max_output_tokens"});
+    let seen = completed(json!({"status": "incomplete", "incomplete_details": details}));
+    assert_eq!(
+        seen.answer.finish_reason.as_deref(),
+        Some("incomplete:max_output_tokens")
+    );
+}
+
+#[test]
+fn counters_of_work_are_found_in_events_of_any_kind() {
+    for event in [
+        json!({"type": "response.in_progress", "response": {"prompt_progress": {"processed": 0}}}),
+        json!({"type": "response.in_progress", "response": {"usage": {"output_tokens": 0}}}),
+        json!({"type": "response.queued", "queue_position": 0}),
+        json!({"type": "hologram", "progress": {"tokens": 0}}),
+    ] {
+        let at = |count: u64| {
+            let text = event.to_string().replace('0', &count.to_string());
+            serde_json::from_str::<Value>(&text).unwrap()
+        };
+        let seen = responses(&[at(3), at(2), at(1), at(1)]);
+        assert_eq!(
+            progress(&seen),
+            [Lifecycle, Lifecycle, Lifecycle, Heartbeat],
+            "{event}"
+        );
+    }
+    let numbered = |number: u64| json!({"type": "response.in_progress", "sequence_number": number});
+    assert_eq!(
+        progress(&responses(&[numbered(0), numbered(1), numbered(2)])),
+        [Lifecycle, Lifecycle, Heartbeat]
+    );
 }
