@@ -75,7 +75,10 @@ proptest! {
         lengths in prop::collection::vec(1_usize..400, 1..40),
     ) {
         let streams = &*STREAMS;
-        prop_assume!(!streams.is_empty());
+        if streams.is_empty() {
+            // Said once where the recordings are looked for.
+            return Ok(());
+        }
         let recorded = which.get(streams);
         let mut rest = &recorded.bytes[..];
         let mut chunks = Vec::new();
