@@ -10,7 +10,7 @@ use std::time::Duration;
 use lifesign_core::{BodyHints, FailureCode, TEXT_CHARS, quote, wait_in_prose};
 use serde_json::Value;
 
-pub(crate) use self::in_band::is_error_frame;
+pub(crate) use self::in_band::{error_in, is_error_frame};
 use self::shape::Shape;
 
 mod in_band;

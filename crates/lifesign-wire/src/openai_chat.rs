@@ -8,7 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use self::chunk::{CallPiece, Choice, Chunk, Content, Delta, Function};
-use self::details::{Detail, Details};
+use self::reasoning::Reasoning;
 use crate::ProviderError;
 use crate::answer::Answer;
 use crate::dialect::Scanned;
@@ -26,6 +26,7 @@ use crate::work;
 
 mod chunk;
 mod details;
+mod reasoning;
 mod request;
 mod scan;
 
@@ -87,19 +88,6 @@ struct Decoder {
     tool: OpenTool,
     reasoning: Reasoning,
     oddities: Oddities,
-}
-
-/// The reasoning fields, each as it came: some servers refuse a next request without them.
-#[derive(Debug, Default)]
-struct Reasoning {
-    /// Whether any of it, empty or not, was handed on.
-    is_told: bool,
-    /// The text of each of [`REASONING_FIELDS`].
-    fields: [Option<String>; REASONING_FIELDS.len()],
-    /// Thinking that came as parts of the content.
-    parts: Option<String>,
-    details: Details,
-    thinking_blocks: Details,
 }
 
 /// Whether a call is open that has no arguments yet.
@@ -343,6 +331,10 @@ impl Decoder {
             brought.output = true;
             sink(Event::Citation(raw.get()));
         }
+        for raw in delta.executed_tools.items() {
+            brought.output = true;
+            sink(Event::ServerTool(raw.get()));
+        }
         let images = delta.images.items().iter().copied();
         for raw in images.chain(delta.audio.filter(|raw| is_truthy(Some(raw)))) {
             brought.output = true;
@@ -467,79 +459,6 @@ impl Brought {
     }
 }
 
-impl Reasoning {
-    fn add(&mut self, delta: &Delta<'_>, brought: &mut Brought, sink: EventSink<'_>) {
-        let fields = delta.reasoning_fields();
-        for (field, so_far) in fields.into_iter().zip(&mut self.fields) {
-            if let Some(text) = field.get() {
-                so_far.get_or_insert_default().push_str(text);
-            }
-        }
-        // Several fields may carry the same text: the first that holds any speaks for all.
-        let field = fields.into_iter().find_map(Text::filled);
-        if let Some(text) = field {
-            self.tell(text, brought, sink);
-        }
-        let lists = [
-            (&delta.reasoning_details, &mut self.details),
-            (&delta.thinking_blocks, &mut self.thinking_blocks),
-        ];
-        let mut told = field.is_some();
-        let mut pieces = Vec::new();
-        for (list, details) in lists {
-            let before = pieces.len();
-            for raw in list.items() {
-                if let Some(detail) = Detail::parse(raw) {
-                    details.add(raw, &detail);
-                    pieces.push((detail, told));
-                }
-            }
-            told |= pieces[before..]
-                .iter()
-                .any(|(detail, _)| detail.reasoning().is_some());
-        }
-        for (detail, told) in &pieces {
-            if let Some(text) = detail.reasoning().filter(|_| !told) {
-                self.tell(text, brought, sink);
-            }
-            if let Some(data) = detail.opaque() {
-                brought.reasoning = true;
-                sink(Event::Signature(data));
-            }
-        }
-        let is_empty = fields.into_iter().any(Text::is_seen_empty);
-        if is_empty && !self.is_told {
-            self.is_told = true;
-            sink(Event::Reasoning(""));
-        }
-    }
-
-    fn tell(&mut self, text: &str, brought: &mut Brought, sink: EventSink<'_>) {
-        self.is_told = true;
-        brought.reasoning = true;
-        sink(Event::Reasoning(text));
-    }
-
-    /// Writes the fields under the names they came by.
-    fn write(&self, message: &mut Map<String, Value>) {
-        for (name, text) in REASONING_FIELDS.into_iter().zip(&self.fields) {
-            if let Some(text) = text {
-                message.insert(name.to_owned(), text.as_str().into());
-            }
-        }
-        if !self.details.is_empty() {
-            message.insert(
-                "reasoning_details".to_owned(),
-                Value::Array(self.details.whole()),
-            );
-        }
-        if !self.thinking_blocks.is_empty() {
-            let blocks = self.thinking_blocks.whole();
-            message.insert("thinking_blocks".to_owned(), Value::Array(blocks));
-        }
-    }
-}
-
 /// A piece of a call, whatever field it came in.
 #[derive(Clone, Copy, Default)]
 struct Piece<'a> {
@@ -612,11 +531,3 @@ fn contentless(chunk: &Chunk<'_>, data: &[u8]) -> Told {
     };
     Told::Contentless { kind, work }
 }
-
-/// The fields that hold thinking as one text, in the order in which they speak.
-const REASONING_FIELDS: [&str; 4] = [
-    "reasoning_content",
-    "reasoning",
-    "reasoning_text",
-    "thinking",
-];

@@ -7,18 +7,16 @@
 use std::fmt;
 
 use lifesign_core::{FailureCode, HeartbeatOrigin, Progress, Sign};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use self::extent::JsonExtent;
 pub use self::signs::SignReader;
 use crate::ProviderError;
 use crate::answer::{Answer, Assembly};
 use crate::dialect::{Decode, Finishes, Oddities, Told};
+use crate::error_body::error_in;
 use crate::event::Event;
 use crate::frame::{FrameLimits, Part, SseFrame, SseFramer, TooLarge};
 use crate::judge::{self, Judge};
-use crate::lenient::{Text, is_truthy};
 use crate::mend::Mender;
 use crate::sniff::{Body, Sniffer};
 use crate::wire::Wire;
@@ -574,38 +572,6 @@ impl Decoding {
         sink.event(&Event::Error(&error));
         self.failure = Some(error);
     }
-}
-
-/// The fields of JSON that is an error of any kind.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct AnyError<'a> {
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-    #[serde(borrow)]
-    errors: Option<&'a RawValue>,
-    #[serde(borrow)]
-    detail: Option<&'a RawValue>,
-    #[serde(borrow)]
-    message: Text<'a>,
-}
-
-/// Returns the error that a body holds, if it is one: an object, or the only one of a list.
-fn error_in(body: &[u8]) -> Option<&str> {
-    let body = std::str::from_utf8(body).ok()?.trim();
-    let object = match serde_json::from_str::<Vec<&RawValue>>(body) {
-        Ok(list) => list.first()?.get(),
-        Err(_) => body,
-    };
-    let error: AnyError<'_> = object
-        .starts_with('{')
-        .then(|| serde_json::from_str(object).ok())
-        .flatten()?;
-    let is_error = is_truthy(error.error)
-        || is_truthy(error.errors)
-        || is_truthy(error.detail)
-        || error.message.filled().is_some();
-    is_error.then_some(object)
 }
 
 fn sample(bytes: &[u8]) -> String {

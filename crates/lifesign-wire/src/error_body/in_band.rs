@@ -1,4 +1,4 @@
-//! Errors in frames that do not say what they are.
+//! Errors under a success: in frames and whole bodies that do not say what they are.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -34,6 +34,38 @@ pub(crate) fn is_error_frame(data: &[u8]) -> bool {
         || kind.to_ascii_lowercase().contains("error")
         || kind.is_empty() && fields.code.filled().is_some();
     is_truthy(fields.error) || is_named && fields.message.filled().is_some()
+}
+
+/// The fields of a whole body that is an error of any kind.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Body<'a> {
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    errors: Option<&'a RawValue>,
+    #[serde(borrow)]
+    detail: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Text<'a>,
+}
+
+/// Returns the error that a body holds, if it is one: an object, or the only one of a list.
+pub(crate) fn error_in(body: &[u8]) -> Option<&str> {
+    let body = std::str::from_utf8(body).ok()?.trim();
+    let object = match serde_json::from_str::<Vec<&RawValue>>(body) {
+        Ok(list) => list.first()?.get(),
+        Err(_) => body,
+    };
+    let error: Body<'_> = object
+        .starts_with('{')
+        .then(|| serde_json::from_str(object).ok())
+        .flatten()?;
+    let is_error = is_truthy(error.error)
+        || is_truthy(error.errors)
+        || is_truthy(error.detail)
+        || error.message.filled().is_some();
+    is_error.then_some(object)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
+use super::reasoning::REASONING_FIELDS;
 use crate::lenient::{Count, List, Object, Text, is_truthy};
 
 /// One data event of a stream, or a whole body.
@@ -134,11 +135,14 @@ pub(super) struct Delta<'a> {
     pub(super) images: List<&'a RawValue>,
     #[serde(borrow)]
     pub(super) annotations: List<&'a RawValue>,
+    /// What tools of the provider's were asked and answered (Groq).
+    #[serde(borrow)]
+    pub(super) executed_tools: List<&'a RawValue>,
 }
 
 impl<'a> Delta<'a> {
     /// Returns the fields that hold thinking as one text, in the order of their names.
-    pub(super) const fn reasoning_fields(&self) -> [&Text<'a>; super::REASONING_FIELDS.len()] {
+    pub(super) const fn reasoning_fields(&self) -> [&Text<'a>; REASONING_FIELDS.len()] {
         [
             &self.reasoning_content,
             &self.reasoning,

@@ -92,9 +92,8 @@ fn delta(walk: &mut Walk<'_>, found: &mut Found) -> Option<()> {
         b"function_call" => seen.once(6).and_then(|()| walk.null()),
         b"annotations" => seen.once(7).and_then(|()| walk.nothing()),
         b"audio" => seen.once(8).and_then(|()| walk.null()),
-        b"reasoning_details" | b"reasoning_text" | b"thinking" | b"thinking_blocks" | b"images" => {
-            None
-        }
+        b"executed_tools" | b"reasoning_details" | b"reasoning_text" | b"thinking"
+        | b"thinking_blocks" | b"images" => None,
         _ => walk.skip(),
     })
 }

@@ -842,6 +842,16 @@ fn images_and_audio_in_a_list_of_parts_are_content() {
 }
 
 #[test]
+fn a_tool_that_the_provider_ran_is_content() {
+    let tool = json!({"index": 0, "type": "search", "arguments": "{}", "output": "x"});
+
+    let seen = chat(&[delta(json!({"executed_tools": [tool]}))]);
+
+    assert_eq!(progress(&seen), [Output]);
+    assert!(!seen.answer.is_empty());
+}
+
+#[test]
 fn reasoning_by_its_rarer_names_is_reasoning() {
     for name in ["thinking", "reasoning_text"] {
         let seen = chat(&[
