@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::duration::whole_millis;
 use crate::{Ages, BoundName, Failure, FailureCode, Heartbeats, Phase, Tally, Usage};
 
 /// One element of `attempts` in a call's JSON, field for field.
@@ -116,10 +117,6 @@ pub enum AttemptOutcome {
     /// The attempt failed with this code.
     #[serde(untagged)]
     Failed(FailureCode),
-}
-
-fn whole_millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

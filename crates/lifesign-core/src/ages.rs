@@ -57,8 +57,10 @@ mod whole_millis {
 
     use serde::{Deserialize, Deserializer, Serializer};
 
+    use crate::duration;
+
     pub(super) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(u64::try_from(value.as_millis()).unwrap_or(u64::MAX))
+        to.serialize_u64(duration::whole_millis(*value))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {

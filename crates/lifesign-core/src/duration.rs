@@ -131,6 +131,11 @@ pub fn human_limit(limit: Duration) -> String {
     human(cut_to(limit, 1_000_000))
 }
 
+/// Returns `duration` in whole milliseconds, rounded down, as JSON has it.
+pub fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn cut_to(duration: Duration, grain: u32) -> Duration {
     let nanos = duration.subsec_nanos();
     Duration::new(duration.as_secs(), nanos - nanos % grain)

@@ -107,6 +107,20 @@ pub struct Target<'a> {
     pub model: Option<&'a str>,
 }
 
+impl Settings {
+    /// Returns what holds for a call to `target` where nobody set anything: the defaults, what the
+    /// wire says, and the row of the catalog.
+    pub fn of_target(target: &Target<'_>) -> Self {
+        let mut settings = Self::default();
+        settings.bounds.raw_silence.value = Limit::After(target.wire.raw_silence);
+        settings.bounds.shows_work = target.wire.shows_work;
+        if let Some(row) = CatalogRow::of(target) {
+            row.apply(&mut settings.bounds);
+        }
+        settings
+    }
+}
+
 /// Returns the settings in force for a call to `target`.
 ///
 /// `layers` go from the weakest to the strongest: file, environment, call. A `profile` in any of them
@@ -119,12 +133,7 @@ pub fn resolve<L: Borrow<Layer>>(
     layers: &[L],
     target: &Target<'_>,
 ) -> Result<Settings, SettingError> {
-    let mut settings = Settings::default();
-    settings.bounds.raw_silence.value = Limit::After(target.wire.raw_silence);
-    settings.bounds.shows_work = target.wire.shows_work;
-    if let Some(row) = CatalogRow::of(target) {
-        row.apply(&mut settings.bounds);
-    }
+    let mut settings = Settings::of_target(target);
     for layer in layers {
         if let Some(profile) = layer.borrow().profile()? {
             settings.profile = profile;

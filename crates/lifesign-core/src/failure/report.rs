@@ -1,10 +1,9 @@
 //! A failure as JSON.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::duration::whole_millis;
 use crate::{Ages, BoundName, Failure, FailureCode, Phase, Stage};
 
 /// The `failure` object of a call's JSON, field for field.
@@ -81,12 +80,10 @@ impl From<&Failure> for FailureReport {
     }
 }
 
-fn whole_millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use pretty_assertions::assert_eq;
 
     use super::*;
