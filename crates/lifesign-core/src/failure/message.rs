@@ -8,13 +8,14 @@ use crate::{BoundName, GiveUp, Joined, Phase};
 
 impl Failure {
     /// Returns the line for the operator: what was observed, the limit with its setting and origin,
-    /// how many attempts there were, and why no other followed.
+    /// and, once it is given up, how many attempts there were and why no other followed.
     ///
     /// Text of the provider's in it is at most [`TEXT_CHARS`] long and on one line.
     pub fn message(&self) -> String {
         let mut line = self.observed();
         line.push_str(&self.limit_in_force());
-        if self.attempt > 1 {
+        // While another attempt follows, there is no count yet.
+        if self.attempt > 1 && self.give_up.is_some() {
             line = format!("{line}; {} attempts", self.attempt);
         }
         match self.give_up {

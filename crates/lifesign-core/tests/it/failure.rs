@@ -424,11 +424,21 @@ fn overload_is_told_with_the_count() {
     overloaded.status = Some(529);
     overloaded.provider_message = Some("Overloaded".to_owned());
     (overloaded.attempt, overloaded.of) = (4, 4);
+    overloaded.give_up = Some(GiveUp::AttemptsSpent);
 
     assert_eq!(
         overloaded.message(),
         "the provider is overloaded (529): Overloaded; 4 attempts"
     );
+}
+
+#[test]
+fn a_failure_that_another_attempt_follows_is_told_without_a_count() {
+    let mut overloaded = failure(FailureCode::Overloaded);
+    overloaded.status = Some(529);
+    (overloaded.attempt, overloaded.of) = (2, 4);
+
+    assert_eq!(overloaded.message(), "the provider is overloaded (529)");
 }
 
 #[test]
