@@ -1,8 +1,9 @@
 //! What is known about hosts, shipped with the program.
 //!
-//! A row changes defaults for one provider, and for nothing else: a host without a row gets what its
-//! wire says. A row holds a value only where something observed or documented asks for it, with that
-//! source beside it, and leaves `raw_silence` alone where heartbeats can teach it a better one.
+//! A row changes defaults for one provider, and for nothing else: a host without a row gets what
+//! its wire says. A row holds a value only where something observed or documented asks for it, with
+//! that source beside it, and leaves `raw_silence` alone where heartbeats can teach it a better
+//! one.
 
 use std::net::IpAddr;
 
@@ -123,14 +124,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::watch::CHAT;
     use crate::{Layer, Settings, WireDefaults, resolve};
 
-    const CHAT: WireDefaults = WireDefaults {
-        name: "openai-chat",
-        raw_silence: Duration::from_mins(4),
-        shows_work: false,
-        between_events: true,
-    };
     const ANTHROPIC: WireDefaults = WireDefaults {
         name: "anthropic",
         raw_silence: Duration::from_mins(3),

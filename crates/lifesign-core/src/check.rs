@@ -1,6 +1,7 @@
 //! Settings that are fine one by one and can never act together.
 //!
-//! Only what somebody set is reported: a default that never gets its turn is no mistake of anyone's.
+//! Only what somebody set is reported: a default that never gets its turn is no mistake of
+//! anyone's.
 
 use std::time::Duration;
 
@@ -66,8 +67,8 @@ impl Check<'_> {
             let Some(limit) = row.in_force().filter(|_| (self.of_interest)(&row.origin)) else {
                 continue;
             };
-            // Each of these runs whenever the bound does, and began no later. At the same instant the
-            // first of two in the order of bounds cuts.
+            // Each of these runs whenever the bound does, and began no later. At the same instant
+            // the first of two in the order of bounds cuts.
             let in_the_way: &[B] = match row.name {
                 B::WallClock => &[],
                 B::Lifetime => &[B::WallClock],
@@ -168,7 +169,7 @@ impl Check<'_> {
     fn tiers(&mut self) {
         let retry = &self.settings.retry;
         let attempts = retry.attempts.value;
-        for tier in TIERS {
+        for tier in Tier::ALL {
             let policy = retry.tier(tier);
             let key = |field| format!("retry.{}.{field}", tier.name());
             if let Tries::Count(count) = policy.tries.value
@@ -270,19 +271,12 @@ impl Check<'_> {
     }
 }
 
-const TIERS: [Tier; 4] = [Tier::Transport, Tier::Cut, Tier::Rate, Tier::Overload];
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::CHAT;
     use crate::{Hosts, Layer, Profile, ROWS, Target, Value, WireDefaults, resolve};
 
-    const CHAT: WireDefaults = WireDefaults {
-        name: "openai-chat",
-        raw_silence: Duration::from_mins(4),
-        shows_work: false,
-        between_events: true,
-    };
     const WIRES: [WireDefaults; 3] = [
         CHAT,
         WireDefaults {

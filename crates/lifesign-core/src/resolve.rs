@@ -1,7 +1,8 @@
 //! From what everybody set to what is in force.
 //!
-//! Defaults give way to the catalog, the catalog to a profile, a profile to the file, the file to the
-//! environment, and the environment to the call. Each value keeps the name of the one that set it.
+//! Defaults give way to the catalog, the catalog to a profile, a profile to the file, the file to
+//! the environment, and the environment to the call. Each value keeps the name of the one that set
+//! it.
 
 use std::borrow::Borrow;
 
@@ -123,8 +124,8 @@ impl Settings {
 
 /// Returns the settings in force for a call to `target`.
 ///
-/// `layers` go from the weakest to the strongest: file, environment, call. A `profile` in any of them
-/// counts as a profile, weaker than every other setting of every layer.
+/// `layers` go from the weakest to the strongest: file, environment, call. A `profile` in any of
+/// them counts as a profile, weaker than every other setting of every layer.
 ///
 /// # Errors
 ///
@@ -171,14 +172,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::watch::CHAT;
     use crate::{BoundName, KEYS, Notices, Rate, Tries};
-
-    const WIRE: WireDefaults = WireDefaults {
-        name: "openai-chat",
-        raw_silence: Duration::from_mins(4),
-        shows_work: false,
-        between_events: true,
-    };
 
     fn file(line: u32) -> Origin {
         Origin::File {
@@ -199,7 +194,7 @@ mod tests {
 
     fn resolved(layers: &[Layer], host: &str) -> Settings {
         let target = Target {
-            wire: &WIRE,
+            wire: &CHAT,
             host: Some(host),
             model: None,
         };
@@ -310,7 +305,7 @@ mod tests {
     #[test]
     fn harness_wants_a_wall_clock() {
         let target = Target {
-            wire: &WIRE,
+            wire: &CHAT,
             host: None,
             model: None,
         };

@@ -1,11 +1,12 @@
 //! Judges one attempt by what crosses the wire.
 //!
-//! Progress only stores when it came; nothing is armed. Every bound is a [`Row`] of a table, and its
-//! deadline is worked out from the stored times when somebody asks. A busy stream therefore costs no
-//! timer work, and what a bound means stands in one place, `due.rs`.
+//! Progress only stores when it came; nothing is armed. Every bound is a [`Row`] of a table, and
+//! its deadline is worked out from the stored times when somebody asks. A busy stream therefore
+//! costs no timer work, and what a bound means stands in one place, `due.rs`.
 //!
-//! Two times are kept apart. *Call time* is what the driver hands in. *Upstream time* leaves out the
-//! consumer's pauses, which are not the upstream's silence; every bound but `wall_clock` runs on it.
+//! Two times are kept apart. *Call time* is what the driver hands in. *Upstream time* leaves out
+//! the consumer's pauses, which are not the upstream's silence; every bound but `wall_clock` runs
+//! on it.
 
 mod due;
 mod judge;
@@ -22,16 +23,18 @@ use reminder::Reminder;
 
 use crate::{Ages, Block, BlockKind, Bounds, Clock, HeartbeatOrigin, Phase, Progress, Sign, Stage};
 
+#[cfg(test)]
+pub(crate) use rows::CHAT;
 pub use rows::{CallShape, Join, JoinBlock, Row, WireDefaults, rows};
 pub use tally::{Heartbeats, Tally};
 pub use verdict::{Cut, Joined, LastHeartbeat, Notice, Readings, Verdict};
 
 /// Judges one attempt by what crosses the wire.
 ///
-/// A watch does no I/O and reads no clock; every time is a [`Duration`] since the call began. A time
-/// that goes backwards is taken as the latest one seen. `handle_*` methods tell it what happened.
-/// Sleep until [`poll_deadline`](Self::poll_deadline), then call [`handle_time`](Self::handle_time)
-/// and do what it says.
+/// A watch does no I/O and reads no clock; every time is a [`Duration`] since the call began. A
+/// time that goes backwards is taken as the latest one seen. `handle_*` methods tell it what
+/// happened. Sleep until [`poll_deadline`](Self::poll_deadline), then call
+/// [`handle_time`](Self::handle_time) and do what it says.
 ///
 /// # Example
 ///

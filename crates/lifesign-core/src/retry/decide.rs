@@ -195,9 +195,9 @@ fn schedule(
 
     let delay = policy.tier(tier);
     let after = match (asked, hints.wait) {
-        (Some(asked), _) => lengthen(asked, random, 0.05, Duration::from_secs(1)),
-        (None, Some(_)) => lengthen(delay.delay(0), random, 0.25, Duration::MAX),
-        (None, None) => lengthen(delay.delay(earlier), random, 0.25, Duration::MAX),
+        (Some(asked), _) => lengthen(asked, random, JITTER_OF_ASKED, MOST_JITTER_OF_ASKED),
+        (None, Some(_)) => lengthen(delay.delay(0), random, JITTER, Duration::MAX),
+        (None, None) => lengthen(delay.delay(earlier), random, JITTER, Duration::MAX),
     };
     if let Limit::After(wall) = budget.wall_clock {
         let bound = failure.bound.and(failure.limit).unwrap_or_default();
@@ -237,3 +237,14 @@ fn lengthen(delay: Duration, random: f64, share: f64, most: Duration) -> Duratio
     let longest = Duration::try_from_secs_f64(delay.as_secs_f64() * share).unwrap_or_default();
     delay.saturating_add(longest.min(most).mul_f64(random))
 }
+
+/// How much of our own delay jitter may add: enough that calls which failed together spread out.
+const JITTER: f64 = 0.25;
+
+/// How much of a wait that was asked for jitter may add: the provider has named the time, and
+/// coming much later than that only costs the reader.
+const JITTER_OF_ASKED: f64 = 0.05;
+
+/// The most that jitter adds to a wait that was asked for, so that minutes of it do not grow by
+/// many seconds.
+const MOST_JITTER_OF_ASKED: Duration = Duration::from_secs(1);

@@ -43,6 +43,12 @@ impl RetryPolicy {
             Tries::Count(count) => count.min(self.attempts.value),
         }
     }
+
+    /// Returns how many attempts a call may make where each fails in `tier`; a failure without a
+    /// tier is not repeated.
+    pub fn attempts_for(&self, tier: Option<Tier>) -> u32 {
+        tier.map_or(1, |tier| self.tries(tier))
+    }
 }
 
 impl Default for RetryPolicy {
@@ -115,6 +121,9 @@ pub enum Tier {
 }
 
 impl Tier {
+    /// Every tier, in the order in which they are explained.
+    pub const ALL: [Self; 4] = [Self::Transport, Self::Cut, Self::Rate, Self::Overload];
+
     /// Returns the name used in settings, after `retry.`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -171,13 +180,20 @@ mod tests {
     #[test]
     fn attempts_cap_the_tries_of_every_tier() {
         let mut policy = RetryPolicy::default();
-        let tries = |policy: &RetryPolicy| {
-            [Tier::Cut, Tier::Overload, Tier::Rate, Tier::Transport].map(|tier| policy.tries(tier))
-        };
-        assert_eq!(tries(&policy), [2, 4, 4, 3]);
+        let tries = |policy: &RetryPolicy| Tier::ALL.map(|tier| policy.tries(tier));
+        assert_eq!(tries(&policy), [3, 2, 4, 4]);
 
         policy.attempts.value = 1;
 
         assert_eq!(tries(&policy), [1; 4]);
+    }
+
+    #[test]
+    fn a_failure_without_a_tier_has_one_attempt_and_one_with_a_tier_has_its_tries() {
+        let policy = RetryPolicy::default();
+
+        assert_eq!(policy.attempts_for(None), 1);
+        assert_eq!(policy.attempts_for(Some(Tier::Transport)), 3);
+        assert_eq!(policy.attempts_for(Some(Tier::Overload)), 4);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{BoundName, Bounds, Limit, Origin, Rate, Setting};
+use crate::{BoundName, Bounds, Limit, Origin, Rate};
 
 /// What of a call decides which bounds apply and how long they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,8 @@ pub struct Row {
     pub limit: Limit,
     /// Where the limit came from.
     pub origin: Origin,
-    /// Whether the bound concerns a call of this shape. One that is off or does not apply never cuts.
+    /// Whether the bound concerns a call of this shape. One that is off or does not apply never
+    /// cuts.
     pub applies: bool,
     /// How an open block moves the bound.
     pub join: Option<Join>,
@@ -120,7 +121,7 @@ struct Table<'a> {
 
 impl Table<'_> {
     fn row(&self, name: BoundName) -> Row {
-        let setting = self.setting(name);
+        let setting = self.bounds.limit(name);
         Row {
             name,
             limit: self.limit(name),
@@ -130,24 +131,8 @@ impl Table<'_> {
         }
     }
 
-    const fn setting(&self, name: BoundName) -> &Setting<Limit> {
-        match name {
-            BoundName::WallClock => &self.bounds.wall_clock,
-            BoundName::Lifetime => &self.bounds.lifetime,
-            BoundName::WholeCall => &self.bounds.whole_call,
-            BoundName::Connect => &self.bounds.connect,
-            BoundName::Headers => &self.bounds.headers,
-            BoundName::BeforeContent => &self.bounds.before_content,
-            BoundName::BetweenEvents => &self.bounds.between_events,
-            BoundName::ReasoningOnly => &self.bounds.reasoning_only,
-            BoundName::UpstreamQuiet => &self.bounds.upstream_quiet,
-            BoundName::Flat => &self.bounds.flat,
-            BoundName::RawSilence => &self.bounds.raw_silence,
-        }
-    }
-
     fn limit(&self, name: BoundName) -> Limit {
-        let setting = self.setting(name);
+        let setting = self.bounds.limit(name);
         if setting.origin != Origin::Default {
             return setting.value;
         }
@@ -172,7 +157,7 @@ impl Table<'_> {
     }
 
     fn applies(&self, name: BoundName) -> bool {
-        let origin = &self.setting(name).origin;
+        let origin = &self.bounds.limit(name).origin;
         if origin.is_by_hand() {
             return true;
         }
@@ -248,3 +233,12 @@ const LONGEST: Duration = Duration::from_secs(1_862);
 const SETUP_BEFORE_CONTENT: Duration = Duration::from_mins(1);
 const SETUP_BETWEEN_EVENTS: Duration = Duration::from_secs(150);
 const NANOS_PER_SEC: u128 = 1_000_000_000;
+
+/// The defaults of `openai-chat`, for the tests of this crate.
+#[cfg(test)]
+pub(crate) const CHAT: WireDefaults = WireDefaults {
+    name: "openai-chat",
+    raw_silence: Duration::from_mins(4),
+    shows_work: false,
+    between_events: true,
+};
