@@ -42,8 +42,8 @@ pub enum DurationError {
 ///
 /// # Errors
 ///
-/// Returns why the text is refused: no unit, a sign, no number, too long (the longest is a century),
-/// or a unit such as a month.
+/// Returns why the text is refused: no unit, a sign, no number, too long (the longest is a
+/// century), or a unit such as a month.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let text = text.trim();
     let Some(first) = text.bytes().next() else {

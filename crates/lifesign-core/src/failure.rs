@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use quote::{AGENT_CHARS, TEXT_CHARS, quote};
+pub use quote::{TEXT_CHARS, quote};
 pub use report::FailureReport;
 
 use crate::{Ages, BoundName, Cut, GiveUp, Heartbeats, Hints, Joined, Origin, Phase, Stage, Tier};
@@ -303,7 +303,7 @@ pub struct Failure {
     pub model: Option<String>,
     /// The attempt, counted from 1.
     pub attempt: u32,
-    /// How many attempts were allowed.
+    /// How many attempts a failure of this tier may have, at most `retry.attempts`.
     pub of: u32,
     /// Whether content had arrived, which is kept.
     pub partial: bool,
@@ -394,7 +394,7 @@ impl Failure {
     /// Returns whether it is a rate limit whose wait is longer than we honour.
     ///
     /// It has the code of a quota, since no attempt follows it either, but it is none.
-    pub(super) const fn is_long_rate_limit(&self) -> bool {
+    const fn is_long_rate_limit(&self) -> bool {
         matches!(
             (self.code, self.give_up),
             (FailureCode::Exhausted, Some(GiveUp::BeyondMaxWait { .. }))

@@ -1,6 +1,7 @@
 //! Patterns over names of hosts and models.
 
-/// Returns whether `text` matches `pattern`, in which `*` stands for any run of characters, also none.
+/// Returns whether `text` matches `pattern`, in which `*` stands for any run of characters, also
+/// none.
 ///
 /// Everything else stands for itself, case included.
 pub fn glob(pattern: &str, text: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Pauses on an upstream after a rate limit, an overload or a run of failures.
+//! Pauses on an upstream after a rate limit or an overload.
 //!
 //! A hold belongs to an upstream, a model and a credential, never to a call: one call learns that
 //! the door is shut, and the others need not knock.
@@ -11,7 +11,7 @@ use crate::FailureCode;
 /// What a hold is on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HoldKey {
-    /// The upstream's name, or its base URL where it has none.
+    /// What tells upstreams apart, such as name and base URL.
     pub upstream: String,
     /// The model asked for.
     pub model: Option<String>,
@@ -39,7 +39,7 @@ pub struct HoldWait {
     pub why: FailureCode,
 }
 
-/// The holds of a process.
+/// The holds of one owner.
 ///
 /// Times are since an instant of the owner's choice, the same for every call. The table never grows
 /// beyond its capacity: where it is full, the hold that ends first makes room.

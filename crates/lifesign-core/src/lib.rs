@@ -1,10 +1,11 @@
 //! Judges model calls by what crosses the wire, without touching the wire.
 //!
-//! This crate holds the rules: five classes of [`Progress`], a [`Clock`] for each, bounds as rows over
-//! those clocks, the closed set of failures, the retry schedule, and the accounting of attempts. It
-//! does no I/O, starts no task and reads no clock: every time is a [`Duration`](std::time::Duration)
-//! since the call began, handed in by whoever drives it. The same rules therefore give the same
-//! verdict at the same instant under tokio, in a test, and over a recording a year later.
+//! This crate holds the rules: five classes of [`Progress`], four [`Clock`]s that they renew (bytes
+//! and heartbeats renew the same one), bounds as rows over those clocks, the closed set of
+//! failures, the retry schedule, and the accounting of attempts. It does no I/O, starts no task and
+//! reads no clock: every time is a [`Duration`](std::time::Duration) since the call began, handed
+//! in by whoever drives it. The same rules therefore give the same verdict at the same instant
+//! under tokio, in a test, and over a recording a year later.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -37,7 +38,7 @@ pub use bounds::{Bounds, Notices, Rate};
 pub use catalog::{CatalogBound, CatalogRow, Hosts, ROWS};
 pub use check::{Conflict, check};
 pub use explain::{Explained, explain};
-pub use failure::{AGENT_CHARS, Failure, FailureCode, FailureReport, TEXT_CHARS, quote};
+pub use failure::{Failure, FailureCode, FailureReport, TEXT_CHARS, quote};
 pub use glob::glob;
 pub use hold::{Hold, HoldKey, HoldWait, Holds};
 pub use key::{KEYS, Key, UPSTREAM_KEYS, UpstreamKey, reference_markdown, unknown_setting};

@@ -83,7 +83,8 @@ impl From<Progress> for Finding {
 pub enum HeartbeatOrigin {
     /// A frame of the provider's own dialect: `ping`, `keepalive`, an empty chunk.
     Provider,
-    /// An SSE comment, blank line or white space: whoever writes the stream, often a hop on the way.
+    /// An SSE comment, blank line or white space: whoever writes the stream, often a hop on the
+    /// way.
     Comment,
     /// A beat of a gateway that says so.
     Proxy,

@@ -65,7 +65,8 @@ impl Default for Limits {
 pub struct SettingError {
     /// The setting's name, such as `bounds.raw_silence`.
     pub field: Box<str>,
-    /// The value as it was written, quoted if it was text. `None` if there is none, or it is secret.
+    /// The value as it was written, quoted if it was text. `None` if there is none, or it is
+    /// secret.
     pub value: Option<Box<str>>,
     /// What is wrong, as a predicate: `has no unit`.
     pub problem: Box<str>,

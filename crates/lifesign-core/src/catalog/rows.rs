@@ -51,8 +51,8 @@ pub const ROWS: &[CatalogRow] = &[
             "bedrock-runtime-fips.*.amazonaws.com",
         ]),
         bounds: &[
-            // A block that fills in the dark has no pings to bridge it: with a shorter limit than the
-            // allowance of the phase bounds this one would cut it first.
+            // A block that fills in the dark has no pings to bridge it: with a shorter limit than
+            // the allowance of the phase bounds this one would cut it first.
             after(
                 BoundName::RawSilence,
                 LONGEST,

@@ -1,9 +1,6 @@
 //! Other people's text, made safe to repeat.
 
-/// The most characters of a provider's text that an agent is shown.
-pub const AGENT_CHARS: usize = 600;
-
-/// The most characters of a provider's text anywhere else.
+/// The most characters of a provider's text in a message.
 pub const TEXT_CHARS: usize = 2_000;
 
 /// Returns `text` on one line, at most `max_chars` long, without anything that looks like a key.

@@ -196,9 +196,7 @@ impl Failure {
             FailureCode::ConnectionLost => {
                 "try again; if it recurs, suspect a proxy or load balancer on the way".to_owned()
             }
-            FailureCode::ConsumerStalled => {
-                "read the answer, or raise limits.reader_stall".to_owned()
-            }
+            FailureCode::ConsumerStalled => "read the answer as it comes".to_owned(),
             FailureCode::Empty => {
                 "try again; if it recurs, check the model's name and the wire".to_owned()
             }

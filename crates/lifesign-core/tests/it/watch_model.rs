@@ -1,7 +1,7 @@
 //! The watch against a model that remembers everything and works everything out anew each second.
 //!
-//! All limits, steps and allowances are whole seconds, so a look each second sees every bound at the
-//! very instant it runs out, and ties are frequent.
+//! All limits, steps and allowances are whole seconds, so a look each second sees every bound at
+//! the very instant it runs out, and ties are frequent.
 
 use std::time::Duration;
 
