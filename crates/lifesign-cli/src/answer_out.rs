@@ -7,6 +7,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
+use crate::output::harmless;
+
 /// Writes text to standard output, off the path of the call.
 ///
 /// A reader of ours that stops reading must not stop the call's clocks or our Ctrl-C, so text waits
@@ -37,15 +39,10 @@ impl AnswerOut {
     }
 
     /// Takes `text`; returns whether somebody still reads.
-    ///
-    /// A terminal obeys control characters, and a model's words are no commands: only line ends and
-    /// tabs get there.
     #[must_use = "where nobody reads any more, the call is for nobody"]
     pub(crate) fn write(&self, text: &str) -> bool {
         let text = if self.to_terminal {
-            text.chars()
-                .filter(|c| matches!(c, '\n' | '\t') || !c.is_control())
-                .collect()
+            harmless(text)
         } else {
             text.to_owned()
         };

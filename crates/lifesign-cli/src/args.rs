@@ -131,7 +131,7 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["script", "scenario", "replay", "list"]))]
+#[command(group = clap::ArgGroup::new("what").args(["script", "scenario", "replay", "list"]))]
 pub(crate) struct StandinArgs {
     /// A script file to play; `-` reads standard input.
     #[arg(long, value_name = "FILE")]
@@ -175,13 +175,18 @@ Examples:
 Keys come from --api-key-env, else LIFESIGN_API_KEY, else the wire's usual variable.
 
 Exit codes:
-  0 completed   2 a setting was refused     3 truncated        4 the provider failed or refused
+  0 completed   1 the answer could not be written
+  2 a setting was refused     3 truncated        4 the provider failed or refused
   5 cut         6 the wall clock ran out    7 rate limit/quota 8 connecting or connection lost
   130 cancelled";
 
 const STANDIN_HELP: &str = "\
 Examples:
   lifesign standin --list
+
+  # Every scenario, each below its name: the base URL of silence is URL/silence/v1
+  lifesign standin --listen 127.0.0.1:8090
+
   lifesign standin --scenario pings-only --listen 127.0.0.1:8090
   lifesign standin --replay call.rec --speed 10
 

@@ -19,6 +19,16 @@ pub(crate) fn note(text: &str) {
     let _lost = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Returns what of `text` may go to a terminal.
+///
+/// A terminal obeys control characters, and a model's words are no commands: of those only line
+/// ends and tabs get there.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars()
+        .filter(|c| matches!(c, '\n' | '\t') || !c.is_control())
+        .collect()
+}
+
 /// Says what went wrong, in one sentence.
 pub(crate) fn complain(error: &anyhow::Error) -> ExitCode {
     note(&format!("error: {}", one_line(error)));

@@ -1,11 +1,9 @@
 //! One line on the terminal that says what a call is doing.
 
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use lifesign::{Doing, Snapshot};
-use lifesign_core::{Clock, HeartbeatOrigin, Phase, Readings};
+use lifesign::{Clock, Doing, HeartbeatOrigin, Phase, Readings, Snapshot};
 
 /// A line on standard error that is written over itself.
 ///
@@ -36,7 +34,7 @@ impl StatusLine {
         write!(
             io::stderr().lock(),
             "\r\x1b[2K{}",
-            fitting(&text_of(snapshot))
+            Status::of(snapshot, 1).fitting(columns())
         )?;
         io::stderr().flush()
     }
@@ -52,96 +50,110 @@ impl StatusLine {
     }
 }
 
-/// Returns as much of `line` as the terminal shows without a second row, which could not be
-/// written over.
-pub(crate) fn fitting(line: &str) -> String {
-    let width = terminal_size::terminal_size_of(io::stderr())
-        .map_or(COMMON_WIDTH, |(width, _)| usize::from(width.0));
-    // Some terminals go to the next row as soon as the last column is written.
-    line.chars().take(width.saturating_sub(1)).collect()
+/// Returns how many columns a line may have on this terminal without a second row, which could not
+/// be written over: the last ones stay free for the `^C` that a terminal echoes.
+pub(crate) fn columns() -> usize {
+    let columns = terminal_size::terminal_size_of(io::stderr())
+        .map_or(COMMON_COLUMNS, |(width, _)| usize::from(width.0));
+    columns.saturating_sub(ECHO_COLUMNS)
 }
 
-/// Says what a call is doing, in one line; what matters most comes first.
-pub(crate) fn text_of(snapshot: &Snapshot) -> String {
-    let mut text = format!("{:>6}  ", short(snapshot.elapsed));
-    match snapshot.doing {
-        Doing::Starting => text.push_str("starting"),
-        Doing::Holding { until } => {
-            let left = until.saturating_sub(snapshot.elapsed);
-            push(
-                &mut text,
-                format_args!("on hold after a rate limit, {} more", short(left)),
-            );
+/// What a call is doing, in parts that can be left out one by one.
+pub(crate) struct Status(Vec<Part>);
+
+struct Part {
+    text: String,
+    /// Parts of a lower rank are left out first.
+    rank: u8,
+}
+
+impl Status {
+    /// Says what a call is doing, with every time made `speed` times as long.
+    pub(crate) fn of(snapshot: &Snapshot, speed: u32) -> Self {
+        let life = |time: Duration| short(time.saturating_mul(speed));
+        let left = |until: Duration| life(until.saturating_sub(snapshot.elapsed));
+        let mut status = Self(Vec::new());
+        status.add(9, format!("{:>6}", life(snapshot.elapsed)));
+        match snapshot.doing {
+            Doing::Starting => status.add(9, "starting".to_owned()),
+            Doing::Holding { until } => status.add(9, format!("on hold, {} more", left(until))),
+            Doing::RetryWait { until } => {
+                let next = snapshot.attempt + 1;
+                status.add(9, format!("attempt {next} in {}", left(until)));
+            }
+            Doing::Attempting => {
+                status.add(8, format!("attempt {}", snapshot.attempt));
+                if let Some(readings) = &snapshot.readings {
+                    status.add_readings(readings, snapshot.elapsed, life);
+                }
+            }
+            Doing::Ended => status.add(9, "ended".to_owned()),
         }
-        Doing::RetryWait { until } => {
-            let left = until.saturating_sub(snapshot.elapsed);
-            let next = snapshot.attempt + 1;
-            push(
-                &mut text,
-                format_args!("attempt {next} of {} in {}", snapshot.of, short(left)),
-            );
+        status
+    }
+
+    /// Returns as many of the parts as fit, the most telling ones.
+    pub(crate) fn fitting(mut self, columns: usize) -> String {
+        loop {
+            let texts: Vec<_> = self.0.iter().map(|part| part.text.as_str()).collect();
+            let line = texts.join("  ");
+            let least = self.0.iter().map(|part| part.rank).min();
+            if line.chars().count() <= columns || self.0.len() <= 1 {
+                return line.chars().take(columns).collect();
+            }
+            let last = self.0.iter().rposition(|part| Some(part.rank) == least);
+            self.0.remove(last.unwrap_or_default());
         }
-        Doing::Attempting => {
-            push(
-                &mut text,
-                format_args!("attempt {} of {}  ", snapshot.attempt, snapshot.of),
-            );
-            if let Some(readings) = &snapshot.readings {
-                push_readings(&mut text, readings, snapshot.elapsed);
+    }
+
+    fn add(&mut self, rank: u8, text: String) {
+        self.0.push(Part { text, rank });
+    }
+
+    fn add_readings(
+        &mut self,
+        readings: &Readings,
+        now: Duration,
+        life: impl Fn(Duration) -> String,
+    ) {
+        self.add(7, doing(readings));
+        if let Some((bound, due)) = readings.next {
+            let left = life(due.saturating_sub(now));
+            self.add(6, format!("cut in {left} by {}", bound.name()));
+        }
+        if readings.phase > Phase::Connecting {
+            for (clock, name, rank) in [
+                (Clock::Raw, "bytes", 5),
+                (Clock::Event, "events", 3),
+                (Clock::Content, "content", 4),
+                (Clock::Output, "output", 1),
+            ] {
+                self.add(rank, format!("{name} {}", life(readings.ages.clock(clock))));
             }
         }
-        Doing::Ended => text.push_str("ended"),
-    }
-    text
-}
-
-fn push_readings(text: &mut String, readings: &Readings, now: Duration) {
-    let doing = match (readings.phase, readings.stage) {
-        (Phase::Queued, _) => "queued".to_owned(),
-        (Phase::Connecting, Some(stage)) => format!("connecting ({})", stage.name()),
-        (Phase::Connecting, None) => "connecting".to_owned(),
-        (Phase::Sending, _) => "sending".to_owned(),
-        (Phase::WaitingForHeaders, _) => "waiting for the response".to_owned(),
-        (Phase::BeforeContent, _) => "no content yet".to_owned(),
-        (Phase::AfterContent, _) => "answering".to_owned(),
-        (Phase::Ended, _) => "ended".to_owned(),
-    };
-    text.push_str(&doing);
-    if let Some((bound, due)) = readings.next {
-        let left = short(due.saturating_sub(now));
-        push(text, format_args!("  next: {} in {left}", bound.name()));
-    }
-    if readings.phase > Phase::Connecting {
-        text.push_str("  quiet:");
-        for clock in Clock::ALL {
-            let name = match clock {
-                Clock::Raw => "bytes",
-                Clock::Event => "events",
-                Clock::Content => "content",
-                Clock::Output => "output",
+        if let Some(heartbeat) = &readings.heartbeat {
+            let whose = match heartbeat.origin {
+                HeartbeatOrigin::Provider => "provider",
+                HeartbeatOrigin::Comment => "line",
+                HeartbeatOrigin::Proxy => "proxy",
             };
-            push(
-                text,
-                format_args!(" {name} {}", short(readings.ages.clock(clock))),
-            );
+            self.add(2, format!("{whose} alive {} ago", life(heartbeat.age)));
         }
     }
-    if let Some(heartbeat) = &readings.heartbeat {
-        let whose = match heartbeat.origin {
-            HeartbeatOrigin::Provider => "provider",
-            HeartbeatOrigin::Comment => "line",
-            HeartbeatOrigin::Proxy => "proxy",
-        };
-        push(
-            text,
-            format_args!("  {whose} alive {} ago", short(heartbeat.age)),
-        );
-    }
 }
 
-fn push(text: &mut String, part: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _never = text.write_fmt(part);
+fn doing(readings: &Readings) -> String {
+    let doing = match (readings.phase, readings.stage) {
+        (Phase::Queued, _) => "queued",
+        (Phase::Connecting, Some(stage)) => return format!("connecting ({})", stage.name()),
+        (Phase::Connecting, None) => "connecting",
+        (Phase::Sending, _) => "sending",
+        (Phase::WaitingForHeaders, _) => "no response yet",
+        (Phase::BeforeContent, _) => "no content yet",
+        (Phase::AfterContent, _) => "answering",
+        (Phase::Ended, _) => "ended",
+    };
+    doing.to_owned()
 }
 
 /// A duration as short as a glance needs it: `3.2s`, `45s`, `12m05s`.
@@ -157,16 +169,20 @@ fn short(duration: Duration) -> String {
 }
 
 /// The columns of a terminal that does not say how many it has.
-const COMMON_WIDTH: usize = 80;
+const COMMON_COLUMNS: usize = 80;
+
+/// `^C`, and the column behind it: some terminals go on to the next row as soon as the last one is
+/// written.
+const ECHO_COLUMNS: usize = 3;
 
 #[cfg(test)]
 mod tests {
-    use lifesign_core::{Ages, BoundName, LastHeartbeat};
+    use lifesign::{Ages, BoundName};
+    use lifesign_core::LastHeartbeat;
 
     use super::*;
 
-    #[test]
-    fn a_line_names_the_attempt_every_clock_and_the_next_verdict() {
+    fn silent_for_a_while() -> Snapshot {
         let readings = Readings {
             phase: Phase::BeforeContent,
             stage: None,
@@ -178,23 +194,42 @@ mod tests {
             }),
             paused: Duration::ZERO,
         };
-        let snapshot = Snapshot {
+        Snapshot {
             attempt: 2,
             of: 4,
             elapsed: Duration::from_secs(42),
             doing: Doing::Attempting,
             readings: Some(readings),
-        };
+        }
+    }
 
+    #[test]
+    fn a_line_names_the_attempt_the_next_verdict_and_every_clock() {
         assert_eq!(
-            text_of(&snapshot),
-            "   42s  attempt 2 of 4  no content yet  next: before_content in 18s  quiet: bytes 10s \
-             events 20s content 30s output 40s  provider alive 3.0s ago"
+            Status::of(&silent_for_a_while(), 1).fitting(200),
+            "   42s  attempt 2  no content yet  cut in 18s by before_content  bytes 10s  \
+             events 20s  content 30s  output 40s  provider alive 3.0s ago"
         );
     }
 
     #[test]
-    fn a_wait_says_how_long_it_still_is() {
+    fn a_narrow_line_leaves_out_whole_parts_and_the_least_telling_first() {
+        let line = |columns| Status::of(&silent_for_a_while(), 1).fitting(columns);
+
+        assert_eq!(
+            line(90),
+            "   42s  attempt 2  no content yet  cut in 18s by before_content  bytes 10s  content 30s"
+        );
+        assert_eq!(
+            line(70),
+            "   42s  attempt 2  no content yet  cut in 18s by before_content"
+        );
+        assert_eq!(line(20), "   42s  attempt 2");
+        assert_eq!(line(4), "   4");
+    }
+
+    #[test]
+    fn a_wait_says_how_long_it_still_is_at_whatever_speed() {
         let snapshot = Snapshot {
             attempt: 1,
             of: 4,
@@ -205,6 +240,13 @@ mod tests {
             readings: None,
         };
 
-        assert_eq!(text_of(&snapshot), "  5.0s  attempt 2 of 4 in 2m05s");
+        assert_eq!(
+            Status::of(&snapshot, 1).fitting(80),
+            "  5.0s  attempt 2 in 2m05s"
+        );
+        assert_eq!(
+            Status::of(&snapshot, 10).fitting(80),
+            "   50s  attempt 2 in 20m50s"
+        );
     }
 }

@@ -1,23 +1,29 @@
 //! `lifesign demo`: a handful of provider faults side by side, each call judged as it goes.
 
-use std::io::{self, IsTerminal, Write};
+mod board;
+
+use std::io;
 use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::future::join_all;
 use lifesign::{
-    Answered, CallEvent, CallReport, CallRequest, CallStream, Client, Failed, Monitor, Upstream,
+    CallEvent, CallReport, CallRequest, CallStream, Client, Failure, Layer, Origin, Upstream,
 };
 use lifesign_core::duration::human_measured;
-use lifesign_core::{Joined, Limit, Notices, Setting, SettingError, Settings, Target, resolve};
+use lifesign_core::{
+    Joined, Limit, Notices, Rate, Setting, SettingError, Settings, Target, resolve,
+};
 use lifesign_standin::Standin;
 use lifesign_wire::{Request, Wire};
 use serde::Serialize;
 
+use self::board::{Board, Row};
+use super::call::Ended;
 use crate::args::DemoArgs;
 use crate::output::print_line;
-use crate::status_line::{fitting, text_of};
 
 pub(crate) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let standin = Standin::scenarios()
@@ -33,7 +39,8 @@ pub(crate) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     if !args.json {
         introduce(args.speed)?;
     }
-    let mut board = Board::new(!args.json, &calls);
+    let rows = calls.iter().map(Playing::row).collect();
+    let mut board = Board::new(!args.json, rows, args.speed);
     let mut ended = {
         let follow = join_all(calls.into_iter().map(Playing::follow));
         tokio::pin!(follow);
@@ -41,7 +48,7 @@ pub(crate) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         loop {
             tokio::select! {
                 ended = &mut follow => break ended,
-                _ = ticks.tick(), if board.is_live => board.draw()?,
+                _ = ticks.tick(), if board.is_live() => board.draw()?,
             }
         }
     };
@@ -67,7 +74,7 @@ struct Scene {
 const SCENES: [Scene; 7] = [
     Scene {
         scenario: "thinking-long",
-        provider: "thinks for four minutes, sending nothing but signs of life, then answers",
+        provider: "says that it is thinking, sends only signs of life for four minutes, then answers",
         because: "a thinking model is left alone for as long as its max_tokens can take",
     },
     Scene {
@@ -118,19 +125,25 @@ impl Scene {
             stream: client.stream(request),
             speed,
             log: Vec::new(),
+            verdict: Arc::default(),
         })
     }
 }
 
-/// The defaults for a hosted provider of the anthropic wire, made faster by `speed`.
-fn settings(speed: u32) -> Result<Settings, SettingError> {
+/// The defaults for a hosted provider of the anthropic wire.
+fn in_life() -> Result<Settings, SettingError> {
     let wire = Wire::ANTHROPIC.defaults();
     let target = Target {
         wire: &wire,
         host: Some("api.anthropic.com"),
         model: Some("demo"),
     };
-    let mut settings = resolve::<lifesign_core::Layer>(&[], &target)?;
+    resolve::<Layer>(&[], &target)
+}
+
+/// The same, made faster by `speed`.
+fn settings(speed: u32) -> Result<Settings, SettingError> {
+    let mut settings = in_life()?;
     let shorter = |long: Duration| long / speed;
     let bounds = &mut settings.bounds;
     for bound in [
@@ -144,9 +157,9 @@ fn settings(speed: u32) -> Result<Settings, SettingError> {
             *limit = shorter(*limit);
         }
         // A limit that is written down is not worked out anew from the request.
-        bound.origin = lifesign_core::Origin::Catalog;
+        bound.origin = Origin::Catalog;
     }
-    if let lifesign_core::Rate::PerSecond(rate) = &mut bounds.think_tokens_per_second.value {
+    if let Rate::PerSecond(rate) = &mut bounds.think_tokens_per_second.value {
         *rate *= u64::from(speed);
     }
     if let Notices::Doubling { first, cap } = &mut bounds.notice_after.value {
@@ -175,18 +188,27 @@ struct Playing {
     stream: CallStream,
     speed: u32,
     log: Vec<String>,
+    verdict: Arc<OnceLock<String>>,
 }
 
 /// A scene that is over.
 struct Played {
     scene: &'static Scene,
-    ended: Result<Box<Answered>, Box<Failed>>,
+    ended: Ended,
     speed: u32,
     /// What happened on the way, worth a line each.
     log: Vec<String>,
 }
 
 impl Playing {
+    fn row(&self) -> Row {
+        Row {
+            name: self.scene.scenario,
+            monitor: self.stream.monitor(),
+            verdict: Arc::clone(&self.verdict),
+        }
+    }
+
     async fn follow(mut self) -> Played {
         let ended = loop {
             match self.stream.next().await {
@@ -197,6 +219,8 @@ impl Playing {
                 None => std::future::pending().await,
             }
         };
+        // The board shows it from now on; nobody else sets it.
+        let _set = self.verdict.set(verdict(&ended, self.speed));
         Played {
             scene: self.scene,
             ended,
@@ -288,10 +312,34 @@ struct Line {
     report: CallReport,
 }
 
-/// Returns `failure` with its times as they would have been without the speed.
-fn at_real_time(failure: &lifesign_core::Failure, speed: u32) -> lifesign_core::Failure {
+/// Says in a few words how a call ended.
+fn verdict(ended: &Ended, speed: u32) -> String {
+    let after = |fast: Duration| human_measured(rounded(fast * speed));
+    match ended {
+        Ok(answered) => {
+            let attempts = match answered.attempts.len() {
+                1 => String::new(),
+                count => format!(", {count} attempts"),
+            };
+            format!("completed in {}{attempts}", after(answered.elapsed))
+        }
+        Err(failed) => format!(
+            "{} after {}: {}",
+            failed.outcome().name().to_uppercase(),
+            after(failed.elapsed),
+            failed.failure.code.name()
+        ),
+    }
+}
+
+/// Returns `failure` with its times, and the origin of its limit, as they would have been without
+/// the speed.
+fn at_real_time(failure: &Failure, speed: u32) -> Failure {
     let real = |fast: Duration| rounded(fast * speed);
     let mut failure = failure.clone();
+    if let (Some(bound), Ok(settings)) = (failure.bound, in_life()) {
+        failure.origin = Some(settings.bounds.limit(bound).origin.clone());
+    }
     failure.limit = failure.limit.map(real);
     failure.joined = failure.joined.map(|joined| Joined {
         limit: real(joined.limit),
@@ -310,44 +358,6 @@ fn rounded(duration: Duration) -> Duration {
     };
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(millis.saturating_add(step / 2) / step * step)
-}
-
-/// The calls and their clocks, one line each, written over again while they run.
-struct Board {
-    is_live: bool,
-    rows: Vec<(&'static str, Monitor)>,
-    drawn: bool,
-}
-
-impl Board {
-    fn new(wanted: bool, calls: &[Playing]) -> Self {
-        Self {
-            is_live: wanted && io::stderr().is_terminal(),
-            rows: calls
-                .iter()
-                .map(|call| (call.scene.scenario, call.stream.monitor()))
-                .collect(),
-            drawn: false,
-        }
-    }
-
-    fn draw(&mut self) -> io::Result<()> {
-        self.wipe()?;
-        let mut out = io::stderr().lock();
-        for (name, monitor) in &self.rows {
-            let line = format!("{name:22} {}", text_of(&monitor.snapshot()));
-            writeln!(out, "{}", fitting(&line))?;
-        }
-        self.drawn = true;
-        out.flush()
-    }
-
-    fn wipe(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.drawn) {
-            write!(io::stderr().lock(), "\x1b[{}A\x1b[J", self.rows.len())?;
-        }
-        Ok(())
-    }
 }
 
 fn introduce(speed: u32) -> io::Result<()> {

@@ -61,7 +61,7 @@ fn every_scene_is_told_in_plain_words() {
     assert!(!ran.stdout.contains('\x1b'), "{}", ran.stdout);
     for told in [
         "Seven calls to a provider that misbehaves, side by side, 100 times faster than life.\n",
-        "The provider thinks for four minutes, sending nothing but signs of life, then answers.\n",
+        "The provider says that it is thinking, sends only signs of life for four minutes, then answers.\n",
         "    COMPLETED in 4 min",
         ": \"42\"\n",
         "The provider sends signs of life for ever, and never a word.\n",

@@ -55,7 +55,7 @@ fn a_failure_says_what_happened_what_was_seen_and_what_may_help() {
          connection was closed inside the response body; not repeated: content was already \
          received\n  \
          hint: try again; if it recurs, suspect a proxy or load balancer on the way\n  \
-         the part of the answer above arrived before that; it is not whole\n"
+         what had arrived of the answer was written, and is not whole\n"
     );
 }
 

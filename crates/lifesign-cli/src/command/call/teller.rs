@@ -7,7 +7,7 @@ use lifesign_core::duration::human_measured;
 
 use super::Ended;
 use crate::answer_out::AnswerOut;
-use crate::output::note;
+use crate::output::{harmless, note};
 use crate::status_line::StatusLine;
 
 /// Tells a person what happens.
@@ -58,6 +58,12 @@ impl Teller {
                 "waiting {} for a hold on the upstream to end",
                 human_measured(*wait)
             ))?,
+            CallEvent::Notice(notice) if notice.ages.raw >= notice.ages.content => {
+                self.say(&format!(
+                    "nothing has arrived for {}",
+                    human_measured(notice.ages.raw)
+                ))?;
+            }
             CallEvent::Notice(notice) => self.say(&format!(
                 "no content for {}; the last byte came {} ago",
                 human_measured(notice.ages.content),
@@ -81,9 +87,13 @@ impl Teller {
     /// Writes what is left of the answer, and returns it while it is still on its way.
     pub(super) fn finish(mut self, ended: &Ended) -> io::Result<AnswerOut> {
         self.status.clear()?;
-        if self.wrote == Wrote::Text {
+        match self.wrote {
+            Wrote::Nothing => {}
+            Wrote::Reasoning => writeln!(io::stderr().lock())?,
             // Whether anybody reads it is found when the rest is waited for.
-            let _read = self.out.write("\n");
+            Wrote::Text => {
+                let _read = self.out.write("\n");
+            }
         }
         if let Ok(answered) = ended {
             for call in &answered.answer.tool_calls {
@@ -107,10 +117,7 @@ impl Teller {
     fn think(&mut self, text: &str) -> io::Result<()> {
         self.status.clear()?;
         self.wrote = Wrote::Reasoning;
-        let harmless: String = text
-            .chars()
-            .filter(|c| matches!(c, '\n' | '\t') || !c.is_control())
-            .collect();
+        let harmless = harmless(text);
         let mut out = io::stderr().lock();
         out.write_all(harmless.as_bytes())?;
         out.flush()
@@ -118,8 +125,22 @@ impl Teller {
 
     fn say(&mut self, text: &str) -> io::Result<()> {
         self.status.clear()?;
+        self.end_line()?;
         note(text);
         Ok(())
+    }
+
+    /// Ends the line that stands unfinished on the terminal, so that a sentence begins its own.
+    fn end_line(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.wrote, Wrote::Nothing) {
+            Wrote::Reasoning => writeln!(io::stderr().lock()),
+            // Text that goes elsewhere is the answer and nothing but the answer.
+            Wrote::Text if io::stdout().is_terminal() => {
+                let _read = self.out.write("\n");
+                Ok(())
+            }
+            Wrote::Nothing | Wrote::Text => Ok(()),
+        }
     }
 }
 
@@ -147,7 +168,7 @@ fn explain(failed: &Failed) {
         .as_ref()
         .is_some_and(|partial| !partial.text.is_empty())
     {
-        note("  the part of the answer above arrived before that; it is not whole");
+        note("  what had arrived of the answer was written, and is not whole");
     }
 }
 
