@@ -48,9 +48,9 @@ impl Answer {
 
 /// The parts of an answer in its provider's own words, to be sent back exactly as they came.
 ///
-/// On openai-chat it is one message, on anthropic its content blocks, on openai-responses its output
-/// items: with the reasoning fields, signatures and encrypted data that the provider wants back. A
-/// block or item that did not arrive whole is left out, since no provider takes it.
+/// On openai-chat it is one message, on anthropic its content blocks, on openai-responses its
+/// output items: with the reasoning fields, signatures and encrypted data that the provider wants
+/// back. A block or item that did not arrive whole is left out, since no provider takes it.
 #[derive(Clone, Debug, Default)]
 pub struct RoundTrip(pub Vec<Box<RawValue>>);
 

@@ -66,8 +66,8 @@ pub(crate) fn comment(text: &[u8]) -> Sign {
     Sign::heartbeat(HeartbeatOrigin::Comment)
 }
 
-/// Returns whether an event says by its form that it is a heartbeat: no data, or a name that says so
-/// and data that is no JSON, such as a time.
+/// Returns whether an event says by its form that it is a heartbeat: no data, or a name that says
+/// so and data that is no JSON, such as a time.
 pub(crate) fn is_beat(event: &SseEvent<'_>) -> bool {
     let data = event.data.trim_ascii();
     let is_named = matches!(

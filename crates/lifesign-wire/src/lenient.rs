@@ -287,7 +287,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// Reads JSON that came as bytes. Text is checked once as a whole, which is faster than value by value.
+/// Reads JSON that came as bytes. Text is checked once as a whole, which is faster than value by
+/// value.
 pub(crate) fn from_json<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Option<T> {
     serde_json::from_str(std::str::from_utf8(data).ok()?).ok()
 }

@@ -24,6 +24,7 @@ mod classify;
 mod dialect;
 mod error_body;
 mod event;
+mod foreign;
 mod frame;
 #[cfg(any(test, feature = "__fuzz"))]
 #[doc(hidden)]
@@ -37,6 +38,7 @@ mod reader;
 pub mod recording;
 mod repetition;
 mod request;
+mod sample;
 mod sniff;
 mod tool_calls;
 mod walk;

@@ -1,8 +1,8 @@
 //! Frames whose text is not whole: half a character must not cost the rest.
 //!
 //! Servers that count in UTF-16 may cut a character in two and send each half as an escape of its
-//! own, in two frames. The halves are joined where the second follows, and a half alone, like a byte
-//! that is no UTF-8, becomes U+FFFD.
+//! own, in two frames. The halves are joined where the second follows, and a half alone, like a
+//! byte that is no UTF-8, becomes U+FFFD.
 
 use memchr::memchr_iter;
 use serde_json::value::RawValue;

@@ -1,8 +1,8 @@
 //! OpenAI Responses, and the servers that speak it.
 //!
 //! An answer is a list of items that open, fill and close, told apart by `output_index`: some
-//! gateways change an item's id from event to event. Deltas are the truth; final values fill in only
-//! what no delta brought, since some servers send an empty snapshot at the end.
+//! gateways change an item's id from event to event. Deltas are the truth; final values fill in
+//! only what no delta brought, since some servers send an empty snapshot at the end.
 
 use lifesign_core::{Block, BlockKind, FailureCode, WireDefaults};
 use serde_json::value::RawValue;

@@ -15,9 +15,11 @@ use crate::answer::{Answer, Assembly};
 use crate::dialect::{Decode, Finishes, Oddities, Told};
 use crate::error_body::error_in;
 use crate::event::Event;
+use crate::foreign::{self, Lookout};
 use crate::frame::{FrameLimits, Part, SseFrame, SseFramer, TooLarge};
 use crate::judge::{self, Judge};
 use crate::mend::Mender;
+use crate::sample::sample;
 use crate::sniff::{Body, Sniffer};
 use crate::wire::Wire;
 
@@ -178,6 +180,9 @@ struct Decoding {
     failure: Option<ProviderError>,
     /// The beginning of the first data that could not be read.
     unreadable: Option<String>,
+    /// Whether the wire found anything that it knows.
+    is_own: bool,
+    lookout: Lookout,
 }
 
 /// Whether the answer said that it is over.
@@ -208,6 +213,8 @@ impl Reader {
                 end: End::Open,
                 failure: None,
                 unreadable: None,
+                is_own: false,
+                lookout: Lookout::new(wire),
             },
             broken: None,
         }
@@ -378,7 +385,9 @@ impl Reader {
         match &mut self.body {
             BodyState::Stream(framer) => {
                 let decoding = &mut self.decoding;
-                framer.push(chunk, |frame| decoding.frame(frame, sink))?;
+                let framed = framer.push(chunk, |frame| decoding.frame(frame, sink));
+                self.check_wire()?;
+                framed?;
                 self.check_answer()
             }
             BodyState::Json { bytes, extent } => {
@@ -411,7 +420,9 @@ impl Reader {
         match &mut self.body {
             BodyState::Stream(framer) => {
                 let decoding = &mut self.decoding;
-                framer.finish(|frame| decoding.frame(frame, sink))?;
+                let framed = framer.finish(|frame| decoding.frame(frame, sink));
+                self.check_wire()?;
+                framed?;
                 self.check_answer()?;
             }
             BodyState::Json { .. } => {
@@ -438,7 +449,14 @@ impl Reader {
         if self.decoding.whole(&body, sink) {
             return self.check_answer();
         }
-        Err(self.unreadable("other JSON", sample(&body)))
+        Err(self.unreadable(foreign::what_whole(&body), sample(&body)))
+    }
+
+    fn check_wire(&self) -> Result<(), ReadError> {
+        match self.decoding.lookout.found() {
+            Some(found) => Err(self.unreadable(found.what(), sample(&found.data))),
+            None => Ok(()),
+        }
     }
 
     fn check_answer(&self) -> Result<(), ReadError> {
@@ -466,7 +484,7 @@ impl Reader {
 
 impl Decoding {
     fn is_over(&self) -> bool {
-        self.end == End::Terminal || self.failure.is_some()
+        self.end == End::Terminal || self.failure.is_some() || self.lookout.is_certain()
     }
 
     /// Returns whether content or a finish came.
@@ -496,6 +514,9 @@ impl Decoding {
                     self.unreadable.get_or_insert_with(|| sample(event.data));
                 } else {
                     self.has_event = true;
+                }
+                if !self.is_own {
+                    self.lookout.look(event.data.trim_ascii());
                 }
                 sink.sign(self.judge.judge(meaning));
             }
@@ -542,9 +563,11 @@ impl Decoding {
             has_finish,
             end,
             failure,
+            is_own,
             ..
         } = self;
         let decoded = decode(decoder, &mut |event| {
+            *is_own = true;
             assembly.add(&event);
             match event {
                 Event::Finish(_) => *has_finish = true,
@@ -574,12 +597,6 @@ impl Decoding {
     }
 }
 
-fn sample(bytes: &[u8]) -> String {
-    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(SAMPLE)]).into_owned();
-    text.truncate(text.floor_char_boundary(SAMPLE));
-    text
-}
-
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -590,6 +607,3 @@ impl fmt::Display for State {
         })
     }
 }
-
-/// Bytes of a body that cannot be read which its error quotes.
-const SAMPLE: usize = 512;

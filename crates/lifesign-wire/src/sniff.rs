@@ -4,6 +4,8 @@
 //! and pages of HTML from a hop on the way. The first bytes that are not white space tell them
 //! apart. White space before them is a heartbeat, reported as it comes.
 
+use crate::sample::{SAMPLE, sample};
+
 /// What a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
@@ -122,11 +124,9 @@ impl Sniffer {
     }
 
     /// Returns the beginning of a body that cannot be read, at most 512 bytes of it, with what is
-    /// no text replaced.
+    /// no text replaced; of a body that is hardly any text, how many bytes they are and the first.
     pub fn sample(&self) -> String {
-        let mut text = String::from_utf8_lossy(&self.sample).into_owned();
-        text.truncate(text.floor_char_boundary(SAMPLE));
-        text
+        sample(&self.sample)
     }
 
     fn sniffed(&self, beats: usize, from: usize) -> Sniffed {
@@ -220,9 +220,6 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// More bytes than it ever takes to be sure.
 const LONGEST_HEAD: usize = 16;
-
-/// Bytes of an unreadable body that are kept.
-const SAMPLE: usize = 512;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! A walk over JSON that stops where it is not certain.
 //!
-//! What it accepts is a part of what `serde_json` accepts, and means the same. It checks every byte:
-//! a frame that it calls text must be one that the decoder can read.
+//! What it accepts is a part of what `serde_json` accepts, and means the same. It checks every
+//! byte: a frame that it calls text must be one that the decoder can read.
 
 /// A place in a JSON text.
 #[derive(Debug)]

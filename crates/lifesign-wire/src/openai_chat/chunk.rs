@@ -10,7 +10,6 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
-use super::reasoning::REASONING_FIELDS;
 use crate::lenient::{Count, List, Object, Text, is_truthy};
 
 /// One data event of a stream, or a whole body.
@@ -399,3 +398,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Thinking<'a> {
         Ok(Self(texts))
     }
 }
+
+/// The fields that hold thinking as one text, in the order in which they speak.
+pub(super) const REASONING_FIELDS: [&str; 4] = [
+    "reasoning_content",
+    "reasoning",
+    "reasoning_text",
+    "thinking",
+];

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Brought;
-use super::chunk::Delta;
+use super::chunk::{Delta, REASONING_FIELDS};
 use super::details::{Detail, Details};
 use crate::dialect::EventSink;
 use crate::event::Event;
@@ -95,11 +95,3 @@ impl Reasoning {
         }
     }
 }
-
-/// The fields that hold thinking as one text, in the order in which they speak.
-pub(super) const REASONING_FIELDS: [&str; 4] = [
-    "reasoning_content",
-    "reasoning",
-    "reasoning_text",
-    "thinking",
-];

@@ -14,8 +14,8 @@ use crate::wire::Wire;
 ///
 /// It tells the signs that a [`Reader`](super::Reader) tells of the same bytes, however they are
 /// cut, and holds nothing but a frame that straddles two reads. It is for whoever watches a body
-/// that somebody else reads, and so it never fails: of a body that is not of the wire, or a frame
-/// past its cap, nothing is told.
+/// that somebody else reads, and so it never fails: of a body that is no stream and no JSON, or a
+/// frame past its cap, nothing is told, and a stream of another wire is life without content.
 ///
 /// This example shows a stream cut in the middle of a frame.
 ///
@@ -60,8 +60,8 @@ impl SignReader {
         }
     }
 
-    /// Takes the next bytes and tells `each` what every whole frame in them proves. After the end of
-    /// the answer they are ignored.
+    /// Takes the next bytes and tells `each` what every whole frame in them proves. After the end
+    /// of the answer they are ignored.
     pub fn read(&mut self, chunk: &[u8], mut each: impl FnMut(Sign)) {
         let Reading::Sniffing(sniffer) = &mut self.body else {
             return self.read_body(chunk, &mut each);

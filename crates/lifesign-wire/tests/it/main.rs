@@ -9,6 +9,8 @@ mod corpus;
 #[cfg(test)]
 mod error_body;
 #[cfg(test)]
+mod foreign;
+#[cfg(test)]
 mod framing;
 #[cfg(test)]
 mod responses;
