@@ -51,6 +51,11 @@ impl Dialect {
 
     /// The dialect of a request's path, with or without `/v1`; chat where the path names none.
     pub(crate) fn of_path(path: &str) -> Self {
+        Self::named_by(path).unwrap_or(Self::OpenAiChat)
+    }
+
+    /// The dialect that a request's path names, with or without `/v1`.
+    pub(crate) fn named_by(path: &str) -> Option<Self> {
         let path = path
             .split('?')
             .next()
@@ -59,7 +64,6 @@ impl Dialect {
         Self::ALL
             .into_iter()
             .find(|dialect| path.ends_with(dialect.path().trim_start_matches("/v1")))
-            .unwrap_or(Self::OpenAiChat)
     }
 
     /// What stands before the wire's own path, and before its `/v1`.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use lifesign_wire::recording::{Ending, Recording};
 
-use crate::script::{Action, Script, Section, Status, Step};
+use crate::dialect::Dialect;
+use crate::script::{Action, Kind, Script, Section, Status, Step};
 
 impl Script {
     /// Returns the script that plays a recording to every request.
@@ -42,6 +43,36 @@ impl Script {
                 steps.push(end.at, action);
             }
             None => steps.push(steps.at, Action::Cut),
+        }
+        Self {
+            sections: vec![Section {
+                attempts: 1..=u32::MAX,
+                steps: steps.steps,
+            }],
+        }
+    }
+
+    /// Returns the script that refuses to play a recording of one wire to who asks on another.
+    pub(crate) fn not_recorded(of: Dialect, asked: Dialect) -> Self {
+        let (of, path) = (of.name(), asked.path());
+        let message = format!("the recording is of {of}; {path} was asked");
+        let body = serde_json::json!({"error": {"message": message}}).to_string();
+        let status = Status {
+            code: 404,
+            kind: Some(Kind::Json),
+            headers: Vec::new(),
+        };
+        let actions = [
+            Action::Status(status),
+            Action::Bytes(body.into_bytes()),
+            Action::Eof,
+        ];
+        let mut steps = Steps {
+            steps: Vec::new(),
+            at: Duration::ZERO,
+        };
+        for action in actions {
+            steps.push(Duration::ZERO, action);
         }
         Self {
             sections: vec![Section {

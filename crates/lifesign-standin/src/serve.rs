@@ -91,15 +91,18 @@ impl Standin {
         Builder::new(Source::Scenarios(Arc::new(scripts.collect())))
     }
 
-    /// Returns a stand-in to be that plays a recording in its own rhythm.
+    /// Returns a stand-in to be that plays a recording in its own rhythm. Asked on the path of
+    /// another wire than the recording's it answers 404, unless a dialect is set.
     ///
     /// # Errors
     ///
     /// Names the line of the recording that cannot be read, or says that it breaks off.
     pub fn replay(recording: &[u8]) -> Result<Builder, RecordingError> {
-        Ok(Self::play(Script::of_recording(&Recording::parse(
-            recording,
-        )?)))
+        let recording = Recording::parse(recording)?;
+        Ok(Builder::new(Source::Recording {
+            script: Arc::new(Script::of_recording(&recording)),
+            dialect: Dialect::parse(&recording.opening.wire),
+        }))
     }
 
     /// Returns a stand-in to be that accepts connections and never says anything on them, not even
@@ -188,8 +191,8 @@ impl Standin {
     /// Dropping the future stops it too, without the wait.
     pub async fn stop(mut self) {
         self.task.abort();
-        // Ends with the cancellation that was asked for.
-        (&mut self.task).await.unwrap_or_default();
+        // It ends with the cancellation that was asked for, which is no failure.
+        let _lost = (&mut self.task).await;
     }
 }
 
@@ -318,6 +321,11 @@ impl Builder {
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     Mute,
+    Recording {
+        script: Arc<Script>,
+        /// The wire of the recording, if it is a known one.
+        dialect: Option<Dialect>,
+    },
     Scenarios(Arc<HashMap<&'static str, Arc<Script>>>),
     Script(Arc<Script>),
 }
@@ -360,6 +368,15 @@ impl Shared {
             Source::Mute => Arc::new(Script {
                 sections: Vec::new(),
             }),
+            Source::Recording { script, dialect } => {
+                let asked = Dialect::named_by(path).filter(|_| self.dialect.is_none());
+                match (dialect, asked) {
+                    (Some(of), Some(asked)) if *of != asked => {
+                        Arc::new(Script::not_recorded(*of, asked))
+                    }
+                    _ => Arc::clone(script),
+                }
+            }
             Source::Scenarios(scripts) => {
                 let name = prefix.split('/').nth(1).unwrap_or("happy");
                 let script = scripts.get(name).map(Arc::clone);

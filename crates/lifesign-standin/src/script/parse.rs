@@ -327,15 +327,18 @@ impl<'a> Parser<'a> {
         let every = self.time()?;
         let steps = self.block()?;
         self.skip_blanks();
-        if matches!(self.peek(), Some('x' | '\u{d7}')) {
+        let has_x = matches!(self.peek(), Some('x' | '\u{d7}'));
+        if has_x {
             self.bump();
             self.skip_blanks();
         }
         let times = if self.rest().starts_with("forever") {
             self.at += "forever".len();
             None
-        } else {
+        } else if has_x {
             Some(self.whole_number("`xN` or `forever`")?)
+        } else {
+            return Err(self.expected("`xN` or `forever`"));
         };
         if times.is_none() && every.is_zero() && steps.iter().all(|step| step.delay.is_zero()) {
             return Err((

@@ -21,7 +21,8 @@ impl Word {
 
     /// The name most like `name`, if one is near enough to be what was meant.
     pub(crate) fn like(name: &str) -> Option<&'static str> {
-        nearest(name, WORDS.iter().map(|info| info.name))
+        let words = WORDS.iter().map(|info| info.name);
+        nearest(name, words.chain(["attempt"]))
     }
 }
 

@@ -97,8 +97,9 @@ pub(crate) async fn serve<S: Socket>(
         match end {
             End::Eof if !is_closing => {}
             End::Eof => {
-                // The peer reads the end of the body as the end of the connection.
-                wire.socket.shutdown().await.unwrap_or_default();
+                // The peer reads the end of the body as the end of the connection. One that has
+                // left has read its end already.
+                let _lost = wire.socket.shutdown().await;
                 wire.until_closed().await;
                 break;
             }
@@ -369,7 +370,8 @@ impl<S: Socket> Peer for Exchange<'_, S> {
     async fn cut(&mut self) {
         // A socket closed with bytes unread would reset instead.
         self.wire.inbox.clear();
-        self.wire.socket.flush().await.unwrap_or_default();
+        // It is lost where the peer has left, and the close follows either way.
+        let _lost = self.wire.socket.flush().await;
     }
 
     async fn reset(&mut self, _code: u32) {

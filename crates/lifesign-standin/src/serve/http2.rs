@@ -219,8 +219,8 @@ impl Peer for Exchange {
     async fn go_away(&mut self, code: Option<u32>) -> Result<(), Gone> {
         self.order(Order::GoAway(code))?;
         if code.is_some() {
-            // The connection drops this stream once its last words are out.
-            self.idle(None).await.unwrap_or_default();
+            // The connection drops this stream once its last words are out, which is how it ends.
+            let _lost = self.idle(None).await;
         }
         Ok(())
     }

@@ -133,6 +133,29 @@ async fn a_recording_is_played_with_its_bytes_and_its_timing() {
 }
 
 #[tokio::test]
+async fn a_recording_is_not_played_on_the_path_of_another_wire() {
+    let recording = concat!(
+        "{\"lifesign_recording\":1,\"wire\":\"openai-chat\"}\n",
+        "{\"at_us\":1,\"status\":200,\"headers\":[]}\n",
+        "{\"at_us\":2,\"text\":\"data: 1\\n\\n\"}\n",
+        "{\"at_us\":3,\"end\":\"eof\"}\n",
+    );
+    let replay = || Standin::replay(recording.as_bytes()).unwrap();
+
+    let standin = replay().start().await.unwrap();
+    let (head, body) = ask_at(&standin, "/v1/messages").await;
+    assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
+    let said = "the recording is of openai-chat; /v1/messages was asked";
+    assert_eq!(body, format!("{{\"error\":{{\"message\":\"{said}\"}}}}"));
+    let (_, body) = ask_at(&standin, "/some/where").await;
+    assert_eq!(body, "data: 1\n\n");
+
+    let standin = replay().dialect(Dialect::Anthropic).start().await.unwrap();
+    let (_, body) = ask_at(&standin, "/v1/messages").await;
+    assert_eq!(body, "data: 1\n\n");
+}
+
+#[tokio::test]
 async fn a_recording_ends_as_its_connection_did() {
     let begin = "{\"lifesign_recording\":1,\"wire\":\"w\"}\n{\"at_us\":1,\"status\":200}\n";
 

@@ -111,6 +111,14 @@ fn a_refusal_names_the_place_the_word_and_what_is_accepted() {
             "line 1, column 9: the range of attempts is `2-1`; accepted: N or N-M with 1 <= N <= M",
         ),
         (
+            "atempt 3: eof",
+            "line 1, column 1: unknown word `atempt`; did you mean `attempt`?",
+        ),
+        (
+            "repeat 1 { ping } 4",
+            "line 1, column 19: expected `xN` or `forever`, found `4`",
+        ),
+        (
             "attempt x: eof",
             "line 1, column 9: expected an attempt, counted from 1, found `x:`",
         ),
