@@ -44,7 +44,7 @@ pub fn now() -> Instant {
     clippy::disallowed_methods,
     reason = "the one place that reads the wall clock"
 )]
-pub fn wall_now() -> SystemTime {
+fn wall_now() -> SystemTime {
     SystemTime::now()
 }
 

@@ -24,10 +24,8 @@ mod upstream;
 /// This example shows where a value in force came from.
 ///
 /// ```
-/// use lifesign::BaseUrl;
 /// use lifesign::config::{Config, UpstreamConfig};
-/// use lifesign::Origin;
-/// use lifesign::Wire;
+/// use lifesign::{BaseUrl, Origin, Wire};
 ///
 /// let env = [("LIFESIGN_BOUNDS__RAW_SILENCE".into(), "45s".into())];
 /// let config = Config::load(None, env, &["bounds.flat=off".to_owned()])?;
@@ -49,7 +47,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads a file if one is given, the variables that begin with `LIFESIGN_`, and `key=value` texts.
+    /// Reads a file if one is given, the variables that begin with `LIFESIGN_`, and `key=value`
+    /// texts.
     ///
     /// A variable that has all of a setting's letters and is not its name is refused, and so is one
     /// of a setting whose value is not UTF-8.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::clock::CallClock;
 
@@ -29,7 +29,7 @@ impl LazyTimer {
     }
 
     /// Returns ready at `due` or before, as a reason to look at the clock again.
-    pub(crate) fn poll(&mut self, due: Duration, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, due: Duration, cx: &mut Context<'_>) -> Poll<()> {
         let sleep = match &mut self.sleep {
             Some(sleep) => {
                 if self.armed_for.is_none_or(|armed_for| armed_for > due) {
@@ -40,10 +40,10 @@ impl LazyTimer {
             }
             empty @ None => {
                 self.armed_for = Some(due);
-                empty.insert(Box::pin(tokio::time::sleep_until(self.clock.instant(due))))
+                empty.insert(Box::pin(sleep_until(self.clock.instant(due))))
             }
         };
-        let fired = sleep.as_mut().poll(context);
+        let fired = sleep.as_mut().poll(cx);
         if fired.is_ready() {
             self.armed_for = None;
         }
@@ -57,6 +57,19 @@ impl fmt::Debug for LazyTimer {
             .field("armed_for", &self.armed_for)
             .finish_non_exhaustive()
     }
+}
+
+/// Polls `timer` for `until`, making or moving it where it stands elsewhere.
+pub(crate) fn poll_at(
+    timer: &mut Option<Pin<Box<Sleep>>>,
+    until: Instant,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
+    if timer.deadline() != until {
+        timer.as_mut().reset(until);
+    }
+    timer.as_mut().poll(cx)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod outgoing;
 mod pool;
 mod progress;
 mod proxy;
+mod resolve;
 mod tls;
 
 use std::future::poll_fn;
@@ -60,7 +61,7 @@ impl Default for TransportConfig {
         Self {
             extra_roots: Vec::new(),
             proxy: ProxyEnv::from_env(),
-            pool_idle: 32,
+            pool_idle: POOL_IDLE,
             pool_idle_for: Duration::from_secs(90),
         }
     }
@@ -278,3 +279,6 @@ impl Exchange {
         }
     }
 }
+
+/// How many idle connections are kept for one endpoint where nobody says.
+pub(crate) const POOL_IDLE: usize = 32;

@@ -36,8 +36,20 @@ impl Target {
         Ok(Self { config, upstream })
     }
 
-    /// Returns the settings in force for a call to `model`.
+    /// Returns the settings in force for a call to `model`, which the upstream must have.
     pub(crate) fn settings(&self, model: Option<&str>) -> Result<Settings, SettingError> {
+        if let Some(model) = model.filter(|model| !self.upstream.has_model(model)) {
+            let problem = format!("is not among the models of `{}`", self.upstream.name);
+            let patterns: Vec<_> = self
+                .upstream
+                .models
+                .iter()
+                .map(|it| format!("`{it}`"))
+                .collect();
+            return Err(SettingError::new("--model", problem)
+                .with_value(&Value::Text(model))
+                .with_accepted(patterns.join(", ")));
+        }
         self.config.settings_for(&self.upstream, model)
     }
 
@@ -51,8 +63,10 @@ impl Target {
 
     /// Returns the upstream with its key: from `variable` if one is named, else the usual places.
     pub(crate) fn with_key(&self, variable: Option<&str>) -> anyhow::Result<Arc<Upstream>> {
-        let lookup = |name: &str| std::env::var(name).ok();
-        let is_set = |name: &str| lookup(name).is_some_and(|value| !value.trim().is_empty());
+        let lookup = |name: &str| std::env::var_os(name);
+        let is_set = |name: &str| {
+            lookup(name).is_some_and(|value| !value.to_string_lossy().trim().is_empty())
+        };
         let usual = self.upstream.wire.key_variable();
         let source = match (variable, &self.upstream.api_key) {
             (Some(name), _) => Some(KeySource::Env(name.to_owned())),
@@ -109,3 +123,26 @@ fn nobody_named() -> SettingError {
 
 /// The variable that wins over the wire's usual one.
 const OWN_KEY: &str = "LIFESIGN_API_KEY";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_the_upstream_does_not_have_is_refused() {
+        let mut upstream = upstream_at("http://127.0.0.1:1", Some("anthropic")).unwrap();
+        upstream.name = "claude".to_owned();
+        upstream.models = vec!["claude-*".to_owned(), "fable".to_owned()];
+        let target = Target {
+            config: Config::default(),
+            upstream,
+        };
+
+        assert!(target.settings(Some("claude-opus")).is_ok());
+        assert!(target.settings(None).is_ok());
+        assert_eq!(
+            target.settings(Some("gpt-5")).unwrap_err().to_string(),
+            "--model: \"gpt-5\" is not among the models of `claude`; accepted: `claude-*`, `fable`"
+        );
+    }
+}

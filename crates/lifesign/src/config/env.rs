@@ -6,9 +6,9 @@ use lifesign_core::{KEYS, Key, Layer, Origin, SettingError, Value};
 
 /// Reads the settings among `variables`: `LIFESIGN_BOUNDS__RAW_SILENCE` is `bounds.raw_silence`.
 ///
-/// Two underscores stand between levels, so a name with them is a setting or a mistake. So is a name
-/// that has all of a setting's letters. Other names that begin with `LIFESIGN_` are somebody else's,
-/// such as the key's.
+/// Two underscores stand between levels, so a name with them is a setting or a mistake. So is a
+/// name that has all of a setting's letters. Other names that begin with `LIFESIGN_` are somebody
+/// else's, such as the key's.
 pub(super) fn layer(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Layer, SettingError> {

@@ -193,7 +193,8 @@ impl Source<'_> {
     }
 }
 
-/// Returns the entries of a table as they stand in the file, so that the first mistake is told first.
+/// Returns the entries of a table as they stand in the file, so that the first mistake is told
+/// first.
 pub(super) fn in_order<'t, 'i>(
     table: &'t DeTable<'i>,
 ) -> Vec<(

@@ -1,5 +1,6 @@
 //! An upstream as a file or the command line names it.
 
+use std::ffi::OsString;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::file::{Source, in_order};
-use crate::transport::EndpointError;
+use crate::transport::{EndpointError, POOL_IDLE};
 use crate::{BaseUrl, BaseUrlError, Upstream};
 
 /// A provider's endpoint.
@@ -143,7 +144,7 @@ impl KeySource {
     /// Returns an error that names the variable or the file, never what is in it.
     pub fn read(
         &self,
-        variable: impl FnOnce(&str) -> Option<String>,
+        variable: impl FnOnce(&str) -> Option<OsString>,
     ) -> Result<SecretString, SettingError> {
         let place = match self {
             Self::Env(name) => format!("the variable {name}"),
@@ -151,9 +152,10 @@ impl KeySource {
         };
         let refuse = |problem: String| SettingError::new("api_key", problem);
         let text = match self {
-            Self::Env(name) => {
-                variable(name).ok_or_else(|| refuse(format!("{place} is not set")))?
-            }
+            Self::Env(name) => variable(name)
+                .ok_or_else(|| refuse(format!("{place} is not set")))?
+                .into_string()
+                .map_err(|_| refuse(format!("{place} is not UTF-8")))?,
             Self::File(path) => std::fs::read_to_string(path)
                 .map_err(|error| refuse(format!("{place} cannot be read: {error}")))?,
         };
@@ -284,9 +286,6 @@ fn accepted(name: &str) -> &'static str {
         .map_or("", |key| key.accepted)
 }
 
-/// How many idle connections are kept where nobody says.
-const POOL_IDLE: usize = 32;
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -342,9 +341,10 @@ tries = 1
             upstream.base_url.to_string(),
             "https://api.anthropic.com/v1"
         );
-        assert!(
-            matches!(&upstream.api_key, Some(KeySource::File(path)) if path.ends_with("keys/claude") && path.is_absolute())
-        );
+        assert!(matches!(
+            &upstream.api_key,
+            Some(KeySource::File(path)) if path.ends_with("keys/claude") && path.is_absolute()
+        ));
         assert!(upstream.has_model("claude-opus") && upstream.has_model("fable"));
         assert!(!upstream.has_model("gpt"));
         assert!(upstream.http2);
@@ -477,7 +477,7 @@ tries = 1
         let file = KeySource::File(path.clone());
         let none = |_: &str| None;
         let refused = |source: &KeySource, value: &str| {
-            let error = source.read(|_| Some(value.to_owned())).unwrap_err();
+            let error = source.read(|_| Some(value.into())).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("sk-"));
             error.to_string()
         };
@@ -496,10 +496,21 @@ tries = 1
         std::fs::write(&path, "sk-file\n").unwrap();
         assert_eq!(file.read(none).unwrap().expose_secret(), "sk-file");
         assert_eq!(
-            env.read(|_| Some("sk-env".to_owned()))
-                .unwrap()
-                .expose_secret(),
+            env.read(|_| Some("sk-env".into())).unwrap().expose_secret(),
             "sk-env"
         );
+    }
+    #[cfg(unix)]
+    #[test]
+    fn a_key_that_is_not_text_is_refused_as_such() {
+        use std::os::unix::ffi::OsStringExt;
+
+        let key = OsString::from_vec(b"sk-\xff".to_vec());
+
+        let error = KeySource::Env("KEY".to_owned())
+            .read(|_| Some(key))
+            .unwrap_err();
+
+        assert_eq!(error.to_string(), "api_key: the variable KEY is not UTF-8");
     }
 }

@@ -16,10 +16,11 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use super::endpoint::Endpoint;
-use super::error::{ConnectError, ConnectErrorKind};
+use super::error::ConnectError;
 use super::meter::{Layer, Line, Socket};
 use super::progress::ConnectProgress;
 use super::proxy::{Proxies, Proxy, ProxyKind};
+use super::resolve::resolve;
 use super::tls::Tls;
 
 /// Opens connections to endpoints, directly or through the proxies of the environment.
@@ -109,35 +110,6 @@ async fn dial(host: &str, port: u16, progress: &ConnectProgress) -> Result<Socke
     Ok(Socket::new(tcp))
 }
 
-pub(super) async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
-    let unresolved = || ConnectError::new(Stage::Dns, ConnectErrorKind::Unresolved, host);
-    let found: Vec<SocketAddr> = tokio::net::lookup_host((host, port))
-        .await
-        .map_err(|error| unresolved().with(error))?
-        .collect();
-    if found.is_empty() {
-        return Err(unresolved());
-    }
-    Ok(interleave(&found))
-}
-
-/// Alternates the families, beginning with the resolver's first (RFC 8305, section 4).
-fn interleave(found: &[SocketAddr]) -> Vec<SocketAddr> {
-    let first_is_v6 = found.first().is_some_and(SocketAddr::is_ipv6);
-    let (mut one, mut other): (Vec<SocketAddr>, Vec<SocketAddr>) = found
-        .iter()
-        .copied()
-        .partition(|address| address.is_ipv6() == first_is_v6);
-    one.reverse();
-    other.reverse();
-    let mut order = Vec::with_capacity(found.len());
-    while !(one.is_empty() && other.is_empty()) {
-        order.extend(one.pop());
-        order.extend(other.pop());
-    }
-    order
-}
-
 /// Connects to the addresses in order, each starting [`STAGGER`] after the one before or as soon
 /// as all before have failed, and keeps the first that answers (RFC 8305, section 5).
 async fn race(addresses: Vec<SocketAddr>) -> Result<TcpStream, (SocketAddr, io::Error)> {
@@ -184,24 +156,6 @@ const STAGGER: Duration = Duration::from_millis(250);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn addresses(list: &[&str]) -> Vec<SocketAddr> {
-        list.iter()
-            .map(|address| address.parse().unwrap())
-            .collect()
-    }
-
-    #[test]
-    fn families_alternate_beginning_with_the_resolvers_first() {
-        let found = addresses(&["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1", "2.2.2.2:1"]);
-
-        let order = interleave(&found);
-
-        assert_eq!(
-            order,
-            addresses(&["[::1]:1", "1.1.1.1:1", "[::2]:1", "2.2.2.2:1", "[::3]:1"])
-        );
-    }
 
     #[tokio::test]
     async fn an_address_that_refuses_makes_way_for_the_next_at_once() {

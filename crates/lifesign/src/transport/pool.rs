@@ -13,11 +13,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep};
 
 use super::endpoint::Endpoint;
 use super::http1::Http1;
 use crate::clock::now;
+use crate::timer::poll_at;
 
 /// Idle connections by where they lead.
 pub(super) struct Pool {
@@ -163,21 +164,11 @@ impl Watcher {
                 self.done = true;
                 return Poll::Ready(());
             };
-            if self.poll_timer(until, cx).is_pending() {
+            if poll_at(&mut self.timer, until, cx).is_pending() {
                 state.waker = Some(cx.waker().clone());
                 return Poll::Pending;
             }
         }
-    }
-
-    fn poll_timer(&mut self, until: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(sleep_until(until)));
-        if timer.deadline() != until {
-            timer.as_mut().reset(until);
-        }
-        timer.as_mut().poll(cx)
     }
 }
 

@@ -17,10 +17,10 @@ use lifesign_core::Stage;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use self::socks::{SocksError, Target};
-use super::connect::resolve;
 use super::endpoint::Endpoint;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::meter::Layer;
+use super::resolve::resolve;
 
 /// The proxy variables of an environment.
 #[derive(Clone, Default)]

@@ -15,9 +15,10 @@ use hyper::rt::Executor;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Sleep;
 
 use super::link::{Link, Watch};
+use crate::timer::poll_at;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::error::TransportError;
 use crate::transport::meter::Line;
@@ -81,7 +82,7 @@ impl Future for Driver {
                     let Some(until) = since.checked_add(self.keep) else {
                         return Poll::Pending;
                     };
-                    if self.poll_timer(until, cx).is_pending() {
+                    if poll_at(&mut self.timer, until, cx).is_pending() {
                         return Poll::Pending;
                     }
                     // Whoever took a place meanwhile is seen by the next look.
@@ -107,16 +108,6 @@ impl Driver {
         if limit != UNKNOWN {
             self.link.allow(limit);
         }
-    }
-
-    fn poll_timer(&mut self, until: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(sleep_until(until)));
-        if timer.deadline() != until {
-            timer.as_mut().reset(until);
-        }
-        timer.as_mut().poll(cx)
     }
 }
 
