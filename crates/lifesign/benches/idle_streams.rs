@@ -42,7 +42,8 @@ fn main() -> ExitCode {
 /// How the streams come and go.
 #[derive(Clone, Copy)]
 enum Plan {
-    /// Opened and fallen silent one after the other, as with callers that know nothing of each other.
+    /// Opened and fallen silent one after the other, as with callers that know nothing of each
+    /// other.
     Spread,
     /// Opened all at once, and silent all at once.
     Burst,

@@ -6,10 +6,7 @@
 
 use std::error::Error;
 
-use lifesign::{
-    CallEvent, CallRequest, CallStream, Client, Layer, Origin, Request, Target, Upstream, Value,
-    Wire, resolve,
-};
+use lifesign::{CallEvent, CallRequest, CallStream, Client, Request, Upstream, Wire};
 use lifesign_standin::Standin;
 
 #[tokio::main(flavor = "current_thread")]
@@ -23,19 +20,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("{scenario}:");
         let standin = Standin::scenario(scenario)?.speed(20.0).start().await?;
         let upstream = Upstream::new(Wire::OPENAI_CHAT, &standin.url())?;
-
-        // What a file, the environment or a flag would set; without it the defaults hold.
-        let mut layer = Layer::new();
-        layer.set("bounds.raw_silence", Value::Text("2s"), Origin::Call)?;
-        let target = Target {
-            wire: &upstream.wire().defaults(),
-            host: Some(upstream.base_url().host()),
-            model: Some("m"),
-        };
-        let settings = resolve(&[layer], &target)?;
-
         let request = CallRequest::new(upstream, Request::prompt("m", "Say hello"));
-        show(client.stream(request.settings(settings))).await;
+        // Without it the defaults for the upstream and model hold.
+        let request = request.set("bounds.raw_silence", "2s")?;
+        show(client.stream(request)).await;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! [`Reader`], whose signs go to the watch and whose events go to the caller.
 
 mod end;
+mod failure;
 mod head;
 mod taker;
 
@@ -22,6 +23,7 @@ use lifesign_wire::recording::Ending;
 use lifesign_wire::{Expect, ProviderError, Reader, State};
 
 pub(crate) use self::end::{AttemptEnd, Cause};
+pub(crate) use self::failure::failure_of;
 use self::head::Head;
 use self::taker::{Started, Taker};
 use crate::clock;
@@ -240,9 +242,9 @@ impl Attempt {
             return;
         }
         if let Some((body, _)) = self.head.as_mut().and_then(|head| head.error_body.as_mut()) {
-            let room = ERROR_BODY_LIMIT.saturating_sub(body.len());
+            let room = ERROR_BODY_BYTES.saturating_sub(body.len());
             body.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
-            if body.len() >= ERROR_BODY_LIMIT {
+            if body.len() >= ERROR_BODY_BYTES {
                 self.end_by_status();
             }
             return;
@@ -318,8 +320,8 @@ impl Attempt {
 
     /// Ends the attempt in the middle of its body.
     ///
-    /// A last frame whose blank line has not come counts if it parses whole: an event in hand beats a
-    /// timer, and a lost line end is no lost answer.
+    /// A last frame whose blank line has not come counts if it parses whole: an event in hand beats
+    /// a timer, and a lost line end is no lost answer.
     fn end_by(&mut self, cause: Cause) {
         let mut taker = Taker::of(
             &self.guard,
@@ -441,4 +443,4 @@ impl fmt::Debug for Attempt {
 }
 
 /// The most that is read of an error's body.
-const ERROR_BODY_LIMIT: usize = 64 * 1024;
+const ERROR_BODY_BYTES: usize = 64 * 1024;

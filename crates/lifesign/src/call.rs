@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use lifesign_core::{
     AttemptRecord, BoundName, Budget, Decision, Failure, FailureCode, GiveUp, Hints, Limit, Past,
-    Phase, Tier, Watch, decide,
+    Phase, Tally, Tier, Watch, decide,
 };
 use lifesign_wire::Answer;
 
-use crate::attempt::{Attempt, AttemptEnd, AttemptStep, Cause};
+use crate::attempt::{Attempt, AttemptEnd, AttemptStep, Cause, failure_of};
 use crate::clock::{self, CallClock};
 use crate::event::CallEvent;
-use crate::failing::failure_of;
 use crate::guard::Guard;
 use crate::job::Job;
 use crate::monitor::{Doing, Monitor};
@@ -106,10 +105,12 @@ impl Call {
             State::Attempting(attempt) => attempt.cancel(),
             State::Admitting | State::Waiting { .. } => None,
         };
-        let Some(end) = end else {
+        let Some(mut end) = end else {
             return Some(self.fail(Failure::new(FailureCode::Cancelled, Phase::Queued), None));
         };
-        let failure = self.close(&end);
+        // The caller left before the answer that had just become whole was handed out.
+        end.cause.get_or_insert(Cause::Cancelled);
+        let failure = self.close(&end)?;
         Some(self.fail(failure, end.partial()))
     }
 
@@ -187,10 +188,9 @@ impl Call {
 
     /// Takes in the end of an attempt: the answer, a failure, or a reason for another attempt.
     fn conclude(&mut self, end: AttemptEnd) -> CallItem {
-        let failure = self.close(&end);
-        if end.cause.is_none() {
+        let Some(failure) = self.close(&end) else {
             return Ok(CallEvent::Finished(Box::new(self.succeed(end.answer))));
-        }
+        };
         let policy = &self.job.settings.retry;
         let budget = Budget {
             now: self.clock.elapsed(),
@@ -217,11 +217,14 @@ impl Call {
                 self.waited = after;
                 let until = budget.now.saturating_add(after);
                 self.state = State::Waiting { until };
+                let attempt = self.next_number();
+                let of = self.allowed(failure.code).max(attempt);
+                self.monitor.set_attempts(of);
                 self.monitor.set_doing(Doing::RetryWait { until });
                 Ok(CallEvent::Retrying {
                     failure: Box::new(failure),
-                    attempt: self.next_number(),
-                    of: self.job.settings.retry.attempts.value,
+                    attempt,
+                    of,
                     wait: after,
                 })
             }
@@ -230,8 +233,8 @@ impl Call {
     }
 
     fn give_up(&mut self, mut failure: Failure, reason: GiveUp, end: AttemptEnd) -> Box<Failed> {
-        if let (GiveUp::BeyondMaxWait { asked, .. }, Tier::Overload | Tier::Rate) =
-            (reason, failure.code.tier().unwrap_or(Tier::Transport))
+        if let (GiveUp::BeyondMaxWait { asked, .. }, Some(Tier::Overload | Tier::Rate)) =
+            (reason, failure.code.tier())
         {
             self.job.hold(asked, failure.code);
         }
@@ -239,15 +242,34 @@ impl Call {
         self.fail(failure, end.partial())
     }
 
-    /// Closes the books of an attempt, and returns its failure; one without a cause is discarded.
-    fn close(&mut self, end: &AttemptEnd) -> Failure {
-        let number = self.next_number();
-        let tally = self.monitor.end_attempt(Doing::Ended).map(|watch| {
+    /// Closes the books of an attempt, and returns its failure if it has a cause.
+    fn close(&mut self, end: &AttemptEnd) -> Option<Failure> {
+        let tally = self.monitor.end_attempt().map(|watch| {
             self.lifetime_spent = watch.lifetime();
             watch.tally()
         });
         let tally = tally.unwrap_or_default();
-        let cause = end.cause.as_ref().unwrap_or(&Cause::Cancelled);
+        let failure = end
+            .cause
+            .as_ref()
+            .map(|cause| self.failure(cause, end, &tally));
+
+        let upstream = &self.job.upstream;
+        let number = self.next_number();
+        let mut record =
+            AttemptRecord::new(number, upstream.name(), end.phase, &tally, self.waited);
+        record.status = end.status;
+        record.request_id = end.request_id.as_deref().map(|id| upstream.masked(id));
+        if let Some(failure) = &failure {
+            record = record.failed(failure);
+        }
+        record.usage = end.answer.usage;
+        self.records.push(record);
+        failure
+    }
+
+    /// Returns the failure of the attempt that is being closed.
+    fn failure(&self, cause: &Cause, end: &AttemptEnd, tally: &Tally) -> Failure {
         let mut failure = failure_of(cause, end.phase);
         failure.ages = end.ages;
         failure.status = end.status;
@@ -258,19 +280,10 @@ impl Call {
         failure.frames = tally.frames;
         failure.heartbeats = tally.heartbeats;
         failure.tokens = end.answer.usage.and_then(|usage| usage.output_tokens);
-        failure.attempt = number;
+        failure.attempt = self.next_number();
         self.describe(&mut failure);
+        self.job.upstream.advise(&mut failure);
         self.job.upstream.mask(&mut failure);
-
-        let name = self.job.upstream.name();
-        let mut record = AttemptRecord::new(number, name, end.phase, &tally, self.waited);
-        record.status = end.status;
-        record.request_id.clone_from(&failure.request_id);
-        if end.cause.is_some() {
-            record = record.failed(&failure);
-        }
-        record.usage = end.answer.usage;
-        self.records.push(record);
         failure
     }
 
@@ -300,9 +313,17 @@ impl Call {
 
     /// Says whom the failure concerns.
     fn describe(&self, failure: &mut Failure) {
-        failure.of = self.job.settings.retry.attempts.value;
+        let made = u32::try_from(self.records.len()).unwrap_or(u32::MAX);
+        failure.attempt = failure.attempt.max(made);
+        failure.of = self.allowed(failure.code).max(failure.attempt);
         failure.upstream = Some(self.job.upstream.name().to_owned());
         failure.model.clone_from(&self.job.model);
+    }
+
+    /// Returns how many attempts may fail with `code`; one without a tier is not repeated at all.
+    fn allowed(&self, code: FailureCode) -> u32 {
+        let policy = &self.job.settings.retry;
+        code.tier().map_or(1, |tier| policy.tries(tier))
     }
 
     /// Sleeps until `until` under the wall clock alone.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use lifesign_core::Settings;
+use lifesign_core::{Layer, Origin, SettingError, Settings, Value};
 use lifesign_wire::{RawRequest, Request};
 
 use crate::recorder::Recorder;
@@ -14,9 +14,18 @@ use crate::upstream::Upstream;
 pub struct CallRequest {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) body: Body,
-    pub(crate) settings: Option<Settings>,
+    pub(crate) terms: Terms,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     pub(crate) holds_back: bool,
+}
+
+/// Under which settings.
+#[derive(Clone, Debug)]
+pub(crate) enum Terms {
+    /// The defaults for the upstream and model, and what is set over them.
+    Defaults(Layer),
+    /// These.
+    Given(Box<Settings>),
 }
 
 /// What to send.
@@ -39,11 +48,43 @@ impl CallRequest {
         Self::of(upstream.into(), Body::Raw(body))
     }
 
-    /// Makes the call under `settings` instead of the defaults for its upstream and model.
+    /// Makes the call under `settings` instead of the defaults for its upstream and model, and
+    /// instead of what was [`set`](Self::set).
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
-        self.settings = Some(settings);
+        self.terms = Terms::Given(Box::new(settings));
         self
+    }
+
+    /// Sets one setting over the defaults for the upstream and model; a later value wins.
+    ///
+    /// `value` is written as in a file, without quotes: `45s`, `off`, `3`.
+    ///
+    /// This example shows a call that bears silence for 45 seconds.
+    ///
+    /// ```
+    /// use lifesign::{CallRequest, Request, Upstream, Wire};
+    ///
+    /// let upstream = Upstream::new(Wire::OPENAI_CHAT, "http://127.0.0.1:8080")?;
+    /// let request = CallRequest::new(upstream, Request::prompt("any", "Say hello"))
+    ///     .set("bounds.raw_silence", "45s")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such setting, with a suggestion, where the value cannot be used, and
+    /// where whole [`settings`](Self::settings) were given: what is wanted belongs into those.
+    pub fn set(mut self, key: &str, value: &str) -> Result<Self, SettingError> {
+        match &mut self.terms {
+            Terms::Defaults(layer) => layer.set(key, Value::of_text(value), Origin::Call)?,
+            Terms::Given(_) => {
+                let problem = "cannot be set: the call has whole settings already";
+                return Err(SettingError::new(key.to_owned(), problem)
+                    .with_hint("set it in the layers that those are resolved from"));
+            }
+        }
+        Ok(self)
     }
 
     /// Shows `recorder` what the attempts receive.
@@ -55,7 +96,8 @@ impl CallRequest {
 
     /// Takes the answer only as a whole: its stream tells of attempts, and hands out no pieces.
     ///
-    /// Reasoning that was not handed out may then be thrown away where `retry.after_reasoning` is on.
+    /// Reasoning that was not handed out may then be thrown away where `retry.after_reasoning` is
+    /// on.
     #[must_use]
     pub fn hold_back(mut self) -> Self {
         self.holds_back = true;
@@ -66,7 +108,7 @@ impl CallRequest {
         Self {
             upstream,
             body,
-            settings: None,
+            terms: Terms::Defaults(Layer::new()),
             recorder: None,
             holds_back: false,
         }

@@ -42,7 +42,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// None today; the signature is that of [`with_transport`](Self::with_transport).
+    /// Has the signature of [`with_transport`](Self::with_transport); without extra roots there is
+    /// nothing to fail.
     pub fn new() -> Result<Self, RootsError> {
         Self::with_transport(TransportConfig::default())
     }

@@ -29,7 +29,8 @@ pub enum CallEvent {
     Reasoning(String),
     /// A piece of the answer's text, refusals included.
     Text(String),
-    /// A piece of a tool call. Run none before [`Finished`](Self::Finished) says that it is complete.
+    /// A piece of a tool call. Run none before [`Finished`](Self::Finished) says that it is
+    /// complete.
     ToolCall(ToolCallPiece),
     /// The line is alive; the model has said nothing.
     Heartbeat {

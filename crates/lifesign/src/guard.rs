@@ -35,7 +35,7 @@ pub(crate) enum Woken<T> {
     Deadline,
 }
 
-/// How often the wire is asked.
+/// Why the wire is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     /// As a matter of course: whoever waits is woken when there is something.
@@ -52,7 +52,7 @@ enum Looking {
         turn: Pin<Box<dyn Future<Output = ()> + Send>>,
         until: Duration,
     },
-    /// The wire is asked once more, until `until` where the wake-up was late.
+    /// The wire is asked once more; no verdict falls before `until`.
     Probing { until: Duration },
 }
 

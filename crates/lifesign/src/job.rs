@@ -13,7 +13,7 @@ use lifesign_core::{CallShape, Failure, FailureCode, HoldKey, HoldWait, Limit, P
 use lifesign_wire::ReadLimits;
 use uuid::Uuid;
 
-use crate::call_request::{Body, CallRequest};
+use crate::call_request::{Body, CallRequest, Terms};
 use crate::holds::Holds;
 use crate::recorder::Recorder;
 use crate::transport::Transport;
@@ -50,7 +50,7 @@ impl Job {
         let CallRequest {
             upstream,
             body,
-            settings,
+            terms,
             recorder,
             holds_back,
         } = request;
@@ -67,10 +67,10 @@ impl Job {
                 raw.is_stream(),
             ),
         };
-        let settings = match settings {
-            Some(settings) => settings,
-            None => upstream
-                .settings(model.as_deref())
+        let settings = match terms {
+            Terms::Given(settings) => *settings,
+            Terms::Defaults(layer) => upstream
+                .settings(model.as_deref(), &layer)
                 .map_err(|error| refused(error.to_string()))?,
         };
         let body = match body {
@@ -136,8 +136,8 @@ impl Job {
     /// Returns how long the body of an error is read: as long as silence is borne.
     pub(crate) fn error_body_limit(&self) -> Duration {
         match self.settings.bounds.raw_silence.value {
-            Limit::After(limit) => limit.min(ERROR_BODY_LIMIT),
-            Limit::Off => ERROR_BODY_LIMIT,
+            Limit::After(limit) => limit.min(ERROR_BODY_TIME),
+            Limit::Off => ERROR_BODY_TIME,
         }
     }
 
@@ -204,4 +204,4 @@ fn refused(detail: String) -> Box<Failure> {
 const AGENT: &str = concat!("lifesign/", env!("CARGO_PKG_VERSION"));
 
 /// The longest that the body of an error is read, where silence is borne longer than that.
-const ERROR_BODY_LIMIT: Duration = Duration::from_mins(4);
+const ERROR_BODY_TIME: Duration = Duration::from_mins(4);

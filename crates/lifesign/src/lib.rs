@@ -1,9 +1,33 @@
 //! A client for model calls that judges them by what crosses the wire.
 //!
-//! A [`Client`] makes calls. Each call is a [`CallStream`] that is polled and owns no task: it opens
-//! a connection, watches five classes of progress on it, replaces a failed attempt unseen while no
-//! content has arrived, and ends in an [`Answered`] or a [`Failed`] that says what really happened.
-//! Who has a client already puts the clocks on its byte stream with [`watch`].
+//! A [`Client`] makes calls. Each call is a [`CallStream`] that is polled and owns no task: it
+//! opens a connection, watches five classes of progress on it, replaces a failed attempt unseen
+//! while no content has arrived, and ends in an [`Answered`] or a [`Failed`] that says what really
+//! happened. Who has a client already puts the clocks on its byte stream with [`watch`].
+//!
+//! # Example
+//!
+//! This example prints the answer as it arrives.
+//!
+//! ```no_run
+//! use lifesign::{CallEvent, CallRequest, Client, Request, Upstream, Wire};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new()?;
+//! let upstream = Upstream::new(Wire::OPENAI_CHAT, "http://127.0.0.1:8080")?;
+//! let request = CallRequest::new(upstream, Request::prompt("any", "Say hello"));
+//!
+//! let mut call = client.stream(request.set("bounds.raw_silence", "45s")?);
+//! while let Some(event) = call.next().await {
+//!     match event? {
+//!         CallEvent::Text(text) => print!("{text}"),
+//!         CallEvent::Retrying { failure, .. } => eprintln!("once more: {failure}"),
+//!         _ => {}
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod attempt;
@@ -14,13 +38,13 @@ mod client;
 pub mod clock;
 pub mod config;
 mod event;
-mod failing;
 mod guard;
 mod holds;
 mod job;
 mod monitor;
 mod outcome;
 mod recorder;
+mod report;
 mod stream;
 mod tap;
 mod timer;
@@ -32,17 +56,20 @@ pub use call_request::CallRequest;
 pub use client::Client;
 pub use event::{CallEvent, ToolCallPiece};
 pub use monitor::{Doing, Monitor, Snapshot};
-pub use outcome::{Answered, CallReport, Failed, Outcome};
+pub use outcome::{Answered, Failed, Outcome};
 pub use recorder::Recorder;
+pub use report::CallReport;
 pub use stream::CallStream;
 pub use tap::{WatchBounds, WatchError, Watched, watch};
 pub use upstream::Upstream;
 
 // What the items above are made of, so that a program needs this crate alone.
 pub use lifesign_core::{
-    AttemptRecord, BoundName, Bounds, Clock, Failure, FailureCode, HeartbeatOrigin, Layer, Notice,
-    Origin, Phase, Readings, Settings, Target, Usage, Value, resolve,
+    Ages, AttemptOutcome, AttemptRecord, BoundName, Bounds, Clock, Failure, FailureCode,
+    FailureReport, GiveUp, HeartbeatOrigin, Layer, Limit, Notice, Notices, Origin, Phase, Rate,
+    Readings, Setting, SettingError, Settings, Stage, Target, Usage, Value, resolve,
 };
+pub use lifesign_wire::recording::Ending;
 pub use lifesign_wire::{
     Answer, Content, Message, RawRequest, Request, Role, Tool, ToolCall, ToolChoice, Wire,
 };

@@ -52,12 +52,17 @@ impl Monitor {
         });
     }
 
-    /// Takes the watch of the attempt that has ended, and says what the call does instead.
-    pub(crate) fn end_attempt(&self, doing: Doing) -> Option<Watch> {
+    /// Takes the watch of the attempt that has ended.
+    pub(crate) fn end_attempt(&self) -> Option<Watch> {
         self.with(|live| {
-            live.doing = doing;
+            live.doing = Doing::Ended;
             live.watch.take()
         })
+    }
+
+    /// Says how many attempts the call may make after what has happened.
+    pub(crate) fn set_attempts(&self, of: u32) {
+        self.with(|live| live.of = of);
     }
 
     pub(crate) fn set_doing(&self, doing: Doing) {

@@ -1,10 +1,10 @@
-//! How a call ended, and the one JSON object that says so.
+//! How a call ended.
 
 use std::fmt;
 use std::time::Duration;
 
-use lifesign_core::{AttemptRecord, Failure, FailureCode, FailureReport, Phase, Usage};
-use lifesign_wire::{Answer, ToolCall};
+use lifesign_core::{AttemptRecord, Failure, FailureCode, Phase};
+use lifesign_wire::Answer;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ pub struct Answered {
 }
 
 /// A call that brought no whole answer, and what it did bring.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Failed {
     /// What happened.
     pub failure: Failure,
@@ -34,6 +34,60 @@ pub struct Failed {
     pub attempts: Vec<AttemptRecord>,
     /// From the call's beginning to its end.
     pub elapsed: Duration,
+}
+
+impl Failed {
+    /// Returns the end of a call that was refused before anything was sent.
+    ///
+    /// `why` names what cannot be used, in one clause.
+    pub fn refused(why: impl Into<String>) -> Self {
+        let mut failure = Failure::new(FailureCode::RefusedSetting, Phase::Queued);
+        failure.detail = Some(why.into());
+        Self::unbegun(failure)
+    }
+
+    /// Returns the end of a call whose caller left before anything was sent.
+    pub fn cancelled() -> Self {
+        Self::unbegun(Failure::new(FailureCode::Cancelled, Phase::Queued))
+    }
+
+    pub(crate) fn unbegun(failure: Failure) -> Self {
+        Self {
+            failure,
+            partial: None,
+            id: Uuid::now_v7().to_string(),
+            attempts: Vec::new(),
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// Returns the exit code of a program whose call failed so.
+    ///
+    /// A lost connection keeps its own code, whether or not content came before.
+    pub const fn exit_code(&self) -> u8 {
+        self.failure.exit_code()
+    }
+
+    /// Returns in one word how the call ended: a connection lost after content is `truncated` too.
+    pub fn outcome(&self) -> Outcome {
+        if self.failure.code == FailureCode::ConnectionLost && self.failure.partial {
+            return Outcome::Truncated;
+        }
+        self.failure.code.into()
+    }
+}
+
+impl fmt::Debug for Failed {
+    /// Shows what a program that ends with it should print: the message, then how to find the rest.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{self} [code {}, call {}, attempts {}]",
+            self.failure.code.name(),
+            self.id,
+            self.attempts.len()
+        )
+    }
 }
 
 impl fmt::Display for Failed {
@@ -89,131 +143,20 @@ impl From<FailureCode> for Outcome {
     }
 }
 
-/// The result of a call as one JSON object, version 1.
-///
-/// The fields are described in `docs/reference/call-json.md`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CallReport {
-    /// The version of this object's shape: 1.
-    #[cfg_attr(feature = "schema", schemars(extend("const" = Self::VERSION)))]
-    pub v: u32,
-    /// The call's id, time-sortable.
-    pub id: String,
-    /// In one word, how the call ended.
-    pub outcome: Outcome,
-    /// What happened; null on success.
-    pub failure: Option<FailureReport>,
-    /// The text that arrived.
-    pub text: String,
-    /// The reasoning that arrived; absent if the provider sent no such field.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub reasoning: Option<String>,
-    /// The tool calls, in order of first appearance.
-    pub tool_calls: Vec<ToolCall>,
-    /// The finish reason as the provider wrote it; null where none came.
-    pub finish_reason: Option<String>,
-    /// The usage of the last attempt; null when unknown.
-    pub usage: Option<Usage>,
-    /// Every attempt, in order.
-    pub attempts: Vec<AttemptRecord>,
-    /// From the call's beginning to its end, in milliseconds.
-    pub elapsed_ms: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl CallReport {
-    /// The version of the object's shape.
-    pub const VERSION: u32 = 1;
+    #[test]
+    fn a_failure_that_main_returns_prints_its_message_first_and_on_one_line() {
+        let failed = Failed::refused("the key is too short");
 
-    fn new(
-        outcome: Outcome,
-        failure: Option<&Failure>,
-        answer: Option<&Answer>,
-        id: &str,
-        attempts: &[AttemptRecord],
-        elapsed: Duration,
-    ) -> Self {
-        Self {
-            v: Self::VERSION,
-            id: id.to_owned(),
-            outcome,
-            failure: failure.map(FailureReport::from),
-            text: answer.map(|answer| answer.text.clone()).unwrap_or_default(),
-            reasoning: answer.and_then(|answer| answer.reasoning.clone()),
-            tool_calls: answer
-                .map(|answer| answer.tool_calls.clone())
-                .unwrap_or_default(),
-            finish_reason: answer.and_then(|answer| answer.finish_reason.clone()),
-            usage: answer.and_then(|answer| answer.usage),
-            attempts: attempts.to_vec(),
-            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-        }
-    }
-}
-
-impl From<&Answered> for CallReport {
-    fn from(answered: &Answered) -> Self {
-        Self::new(
-            Outcome::Completed,
-            None,
-            Some(&answered.answer),
-            &answered.id,
-            &answered.attempts,
-            answered.elapsed,
-        )
-    }
-}
-
-impl From<&Failed> for CallReport {
-    fn from(failed: &Failed) -> Self {
-        Self::new(
-            failed.outcome(),
-            Some(&failed.failure),
-            failed.partial.as_ref(),
-            &failed.id,
-            &failed.attempts,
-            failed.elapsed,
-        )
-    }
-}
-
-impl Failed {
-    /// Returns the end of a call that was refused before anything was sent.
-    ///
-    /// `why` names what cannot be used, in one clause.
-    pub fn refused(why: impl Into<String>) -> Self {
-        let mut failure = Failure::new(FailureCode::RefusedSetting, Phase::Queued);
-        failure.detail = Some(why.into());
-        Self::unbegun(failure)
-    }
-
-    /// Returns the end of a call whose caller left before anything was sent.
-    pub fn cancelled() -> Self {
-        Self::unbegun(Failure::new(FailureCode::Cancelled, Phase::Queued))
-    }
-
-    pub(crate) fn unbegun(failure: Failure) -> Self {
-        Self {
-            failure,
-            partial: None,
-            id: Uuid::now_v7().to_string(),
-            attempts: Vec::new(),
-            elapsed: Duration::ZERO,
-        }
-    }
-
-    /// Returns the exit code of a program whose call failed so.
-    ///
-    /// A lost connection keeps its own code, whether or not content came before.
-    pub const fn exit_code(&self) -> u8 {
-        self.failure.exit_code()
-    }
-
-    /// Returns in one word how the call ended: a connection lost after content is `truncated` too.
-    pub fn outcome(&self) -> Outcome {
-        if self.failure.code == FailureCode::ConnectionLost && self.failure.partial {
-            return Outcome::Truncated;
-        }
-        self.failure.code.into()
+        assert_eq!(
+            format!("{failed:?}"),
+            format!(
+                "{failed} [code refused_setting, call {}, attempts 0]",
+                failed.id
+            )
+        );
     }
 }

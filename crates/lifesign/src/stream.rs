@@ -18,15 +18,15 @@ use crate::outcome::{Answered, Failed};
 ///
 /// The stream ends after [`CallEvent::Finished`] or the first error. It moves only while it is
 /// polled: between an item and the next poll every clock but the wall's stands still, since the
-/// reader's pause is not the upstream's silence. Dropping it closes the socket at once and leaves no
-/// task or timer behind.
+/// reader's pause is not the upstream's silence. Dropping it closes the socket at once and leaves
+/// no task or timer behind.
 #[derive(Debug)]
 pub struct CallStream {
-    doing: Doing,
+    state: State,
 }
 
 #[derive(Debug)]
-enum Doing {
+enum State {
     Calling(Box<Call>),
     /// The request cannot be made; nothing is sent.
     Refusing {
@@ -38,33 +38,33 @@ enum Doing {
 
 impl CallStream {
     pub(crate) fn new(job: Result<Job, Box<Failure>>) -> Self {
-        let doing = match job {
-            Ok(job) => Doing::Calling(Box::new(Call::new(job))),
+        let state = match job {
+            Ok(job) => State::Calling(Box::new(Call::new(job))),
             Err(failure) => {
                 let refused = Box::new(Failed::unbegun(*failure));
-                Doing::Refusing {
+                State::Refusing {
                     id: refused.id.clone(),
                     refused: Some(refused),
                     monitor: Monitor::new(CallClock::start(), 0),
                 }
             }
         };
-        Self { doing }
+        Self { state }
     }
 
     /// Returns the call's id, time-sortable.
     pub fn id(&self) -> &str {
-        match &self.doing {
-            Doing::Calling(call) => call.id(),
-            Doing::Refusing { id, .. } => id,
+        match &self.state {
+            State::Calling(call) => call.id(),
+            State::Refusing { id, .. } => id,
         }
     }
 
     /// Returns a view of the call's clocks, for somebody who is not reading the stream.
     pub fn monitor(&self) -> Monitor {
-        match &self.doing {
-            Doing::Calling(call) => call.monitor().clone(),
-            Doing::Refusing { monitor, .. } => monitor.clone(),
+        match &self.state {
+            State::Calling(call) => call.monitor().clone(),
+            State::Refusing { monitor, .. } => monitor.clone(),
         }
     }
 
@@ -85,9 +85,9 @@ impl CallStream {
     ///
     /// The socket is closed at once. `None` if the call was over already.
     pub fn cancel(mut self) -> Option<Box<Failed>> {
-        match &mut self.doing {
-            Doing::Calling(call) => call.cancel(),
-            Doing::Refusing { refused, .. } => refused.take(),
+        match &mut self.state {
+            State::Calling(call) => call.cancel(),
+            State::Refusing { refused, .. } => refused.take(),
         }
     }
 
@@ -105,9 +105,9 @@ impl CallStream {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<CallItem>> {
-        match &mut self.doing {
-            Doing::Calling(call) => call.poll_next(cx),
-            Doing::Refusing { refused, .. } => Poll::Ready(refused.take().map(Err)),
+        match &mut self.state {
+            State::Calling(call) => call.poll_next(cx),
+            State::Refusing { refused, .. } => Poll::Ready(refused.take().map(Err)),
         }
     }
 }

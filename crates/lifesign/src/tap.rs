@@ -25,8 +25,8 @@ mod error;
 
 /// Puts the clocks on `stream`, the body of a response that somebody else's client has received.
 ///
-/// `wire` says what to look for in the bytes. They must be decoded already where they are compressed;
-/// in what is not of the wire nothing is seen but that bytes arrive. `bounds` are
+/// `wire` says what to look for in the bytes. They must be decoded already where they are
+/// compressed; in what is not of the wire nothing is seen but that bytes arrive. `bounds` are
 /// [`WatchBounds`], [`Bounds`](lifesign_core::Bounds) or [`Settings`](lifesign_core::Settings); by
 /// default they are those of an upstream that nothing is known of.
 ///
@@ -71,14 +71,14 @@ pub fn watch<S>(stream: S, wire: Wire, bounds: impl Into<WatchBounds>) -> Watche
 
 /// A byte stream under the clocks, made by [`watch`].
 ///
-/// It hands out every chunk as it is. When a bound runs out it drops the stream inside, which closes
-/// the connection, then yields [`WatchError::Cut`] and ends. An error of the stream inside is passed
-/// on as [`WatchError::Inner`].
+/// It hands out every chunk as it is. When a bound runs out it drops the stream inside, which
+/// closes the connection, then yields [`WatchError::Cut`] and ends. An error of the stream inside
+/// is passed on as [`WatchError::Inner`].
 ///
-/// What has arrived is read before a verdict, and a wake-up that was late is excused. Between a chunk
-/// and the next poll every clock but the wall's stands still: the reader's pause is not the
-/// upstream's silence. After the answer's terminal event, or an error in its place, no bound runs any
-/// more, however long the body stays open.
+/// What has arrived is read before a verdict, and a wake-up that was late is excused. Between a
+/// chunk and the next poll every clock but the wall's stands still: the reader's pause is not the
+/// upstream's silence. After the answer's terminal event, or an error in its place, no bound runs
+/// any more, however long the body stays open.
 ///
 /// Poll it on a tokio runtime whose time is enabled.
 pub struct Watched<S> {

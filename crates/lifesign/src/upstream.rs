@@ -91,21 +91,23 @@ impl Upstream {
         &self.base_url
     }
 
-    /// Returns the settings of a call to `model` where nobody has set anything.
+    /// Returns the settings of a call to `model` for which `layer` is all that was set.
     ///
     /// # Errors
     ///
-    /// None today: without layers there is nothing to refuse.
-    pub(crate) fn settings(&self, model: Option<&str>) -> Result<Settings, SettingError> {
+    /// Fails where the layer's profile asks for a setting that is missing.
+    pub(crate) fn settings(
+        &self,
+        model: Option<&str>,
+        layer: &Layer,
+    ) -> Result<Settings, SettingError> {
         let wire = self.wire.defaults();
-        resolve::<Layer>(
-            &[],
-            &Target {
-                wire: &wire,
-                host: Some(self.base_url.host()),
-                model,
-            },
-        )
+        let target = Target {
+            wire: &wire,
+            host: Some(self.base_url.host()),
+            model,
+        };
+        resolve(&[layer], &target)
     }
 
     pub(crate) fn endpoint(&self) -> Endpoint {
@@ -124,11 +126,6 @@ impl Upstream {
 
     /// Takes the key out of what the provider said: some repeat what they were sent.
     pub(crate) fn mask(&self, failure: &mut Failure) {
-        let key = self.key.as_ref().map(ExposeSecret::expose_secret);
-        // Shorter ones stand for nothing, and would be found in ordinary words.
-        let Some(key) = key.filter(|key| key.len() >= SHORTEST_KEY) else {
-            return;
-        };
         let texts = [
             &mut failure.provider_message,
             &mut failure.detail,
@@ -136,9 +133,27 @@ impl Upstream {
             &mut failure.request_id,
         ];
         for text in texts.into_iter().flatten() {
-            if text.contains(key) {
-                *text = text.replace(key, MASK);
-            }
+            *text = self.masked(text);
+        }
+    }
+
+    /// Returns `text` without the key.
+    pub(crate) fn masked(&self, text: &str) -> String {
+        let key = self.key.as_ref().map(ExposeSecret::expose_secret);
+        // Shorter ones stand for nothing, and would be found in ordinary words.
+        match key.filter(|key| key.len() >= SHORTEST_KEY) {
+            Some(key) => text.replace(key, MASK),
+            None => text.to_owned(),
+        }
+    }
+
+    /// Says so where a call was turned away that carried no key.
+    pub(crate) fn advise(&self, failure: &mut Failure) {
+        if self.key.is_none() && matches!(failure.status, Some(401 | 403)) {
+            failure.advice = Some(format!(
+                "no key was sent; the wire's usual variable is {}",
+                self.wire.key_variable()
+            ));
         }
     }
 

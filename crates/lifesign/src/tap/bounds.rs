@@ -3,22 +3,21 @@
 use std::time::Duration;
 
 use lifesign_core::{
-    BoundName, Bounds, CallShape, Layer, Limit, Origin, Profile, Setting, Settings, Target, resolve,
+    BoundName, Bounds, CallShape, Limit, Origin, Profile, Setting, Settings, Target,
 };
 use lifesign_wire::{FrameLimits, Wire};
 
 /// Whose stream is watched, and under which bounds.
 ///
-/// Without anything said, the bounds are the defaults of the wire. The host and the model find their
-/// row of the catalog; `max_tokens` says how long the model may think.
+/// Without anything said, the bounds are the defaults of the wire. The host and the model find
+/// their row of the catalog; `max_tokens` says how long the model may think.
 ///
 /// This example shows a local model that may think for ever, but not stay silent.
 ///
 /// ```
 /// use std::time::Duration;
 ///
-/// use lifesign::WatchBounds;
-/// use lifesign::BoundName;
+/// use lifesign::{BoundName, WatchBounds};
 ///
 /// let bounds = WatchBounds::of_host("127.0.0.1")
 ///     .patient()
@@ -66,15 +65,16 @@ impl WatchBounds {
         self
     }
 
-    /// Turns off every bound but `raw_silence`, as the profile of that name does: as long as the line
-    /// is alive, the model may think for ever.
+    /// Turns off every bound but `connect` and `raw_silence`, as the profile of that name does;
+    /// notices stay on.
     #[must_use]
     pub fn patient(mut self) -> Self {
         self.patient = true;
         self
     }
 
-    /// Sets one bound; zero turns it off. `connect` and `headers` are past when a stream is watched.
+    /// Sets one bound; zero turns it off. `connect` and `headers` are past when a stream is
+    /// watched.
     #[must_use]
     pub fn limit(mut self, name: BoundName, limit: Duration) -> Self {
         let limit = if limit.is_zero() {
@@ -93,11 +93,9 @@ impl WatchBounds {
             host: self.host.as_deref(),
             model: self.model.as_deref(),
         };
-        let (mut bounds, limits) = self.base.unwrap_or_else(|| {
-            // Without layers there is nothing to refuse.
-            let settings = resolve::<Layer>(&[], &target).unwrap_or_default();
-            (settings.bounds, FrameLimits::default())
-        });
+        let (mut bounds, limits) = self
+            .base
+            .unwrap_or_else(|| (Settings::of_target(&target).bounds, FrameLimits::default()));
         if self.patient {
             Profile::Patient.apply(&mut bounds);
         }

@@ -49,8 +49,8 @@ impl<E> From<WatchError<E>> for io::Error
 where
     E: Into<Box<dyn Error + Send + Sync>>,
 {
-    /// Keeps the kind that a cut has as an I/O error, `TimedOut` for silence, and an I/O error as it
-    /// was.
+    /// Keeps the kind that a cut has as an I/O error, `TimedOut` for silence, and an I/O error as
+    /// it was.
     fn from(error: WatchError<E>) -> Self {
         match error {
             WatchError::Cut(failure) => (*failure).into(),

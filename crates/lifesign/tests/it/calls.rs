@@ -529,3 +529,91 @@ async fn a_body_whose_framing_breaks_is_a_lost_connection() {
         ("connection_lost", 2)
     );
 }
+
+#[tokio::test]
+async fn a_setting_of_one_call_stands_over_the_defaults_of_its_upstream() {
+    let standin = Standin::script("status 200 sse; role; hold").unwrap();
+    let standin = standin.start().await.unwrap();
+    let upstream = Upstream::new(Wire::OPENAI_CHAT, &standin.url()).unwrap();
+    let request = CallRequest::new(upstream, Request::prompt("m", "hello"))
+        .set("bounds.raw_silence", "80ms")
+        .and_then(|request| request.set("retry.attempts", "1"))
+        .unwrap();
+
+    let failed = Client::new().unwrap().answer(request).await.unwrap_err();
+
+    assert_eq!(failed.failure.code.name(), "raw_silent");
+    assert_eq!(failed.failure.limit, Some(Duration::from_millis(80)));
+    assert_eq!(failed.failure.origin, Some(Origin::Call));
+}
+
+#[test]
+fn a_setting_that_does_not_exist_or_stands_beside_whole_ones_is_refused() {
+    let request = || {
+        let upstream = Upstream::new(Wire::OPENAI_CHAT, "http://127.0.0.1:1").unwrap();
+        CallRequest::new(upstream, Request::prompt("m", "hello"))
+    };
+
+    let unknown = request().set("bounds.raw_silenc", "45s").unwrap_err();
+    let beside = request().settings(settings(&[])).set("bounds.flat", "45s");
+
+    assert!(unknown.to_string().contains("did you mean"), "{unknown}");
+    let beside = beside.unwrap_err().to_string();
+    assert!(
+        beside.starts_with("bounds.flat: cannot be set: the call has whole settings already"),
+        "{beside}"
+    );
+}
+
+#[tokio::test]
+async fn as_many_attempts_are_told_of_as_the_failures_tier_allows() {
+    let standin = Standin::script("status 500 json; eof").unwrap();
+    let standin = standin.start().await.unwrap();
+    let sets = [("retry.transport.first_delay", "1ms")];
+    let mut call = Client::new().unwrap().stream(ask(&standin, "m", &sets));
+    let monitor = call.monitor();
+    let mut told = Vec::new();
+
+    let failed = loop {
+        match call.next().await {
+            Some(Ok(CallEvent::Retrying {
+                failure,
+                attempt,
+                of,
+                ..
+            })) => {
+                assert_eq!((failure.of, monitor.snapshot().of), (of, of));
+                told.push((attempt, of));
+            }
+            Some(Err(failed)) => break failed,
+            other => panic!("{other:?}"),
+        }
+    };
+
+    assert_eq!(told, [(2, 3), (3, 3)]);
+    assert_eq!((failed.failure.attempt, failed.failure.of), (3, 3));
+    assert_eq!(failed.attempts.len(), 3);
+}
+
+#[tokio::test]
+async fn a_call_turned_away_without_a_key_is_told_that_none_was_sent() {
+    let standin = Standin::script("status 401 json; eof").unwrap();
+    let standin = standin.start().await.unwrap();
+    let client = Client::new().unwrap();
+    let hint = async |upstream: Upstream| {
+        let request = CallRequest::new(upstream, Request::prompt("m", "hello"));
+        client.answer(request).await.unwrap_err().failure.hint()
+    };
+    let upstream = Upstream::new(Wire::OPENAI_CHAT, &standin.url()).unwrap();
+
+    let without = hint(upstream.clone()).await.unwrap();
+    let with = hint(upstream.with_key("sk-something"))
+        .await
+        .unwrap_or_default();
+
+    assert_eq!(
+        without,
+        "no key was sent; the wire's usual variable is OPENAI_API_KEY"
+    );
+    assert!(!with.contains("no key"), "{with}");
+}

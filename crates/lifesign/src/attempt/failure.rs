@@ -3,7 +3,7 @@
 use lifesign_core::{Failure, FailureCode, Phase};
 use lifesign_wire::{Incomplete, ProviderError, ReadError};
 
-use crate::attempt::Cause;
+use super::end::Cause;
 use crate::transport::{ConnectError, EncodingError, TransportError, TransportErrorKind};
 
 /// Returns the failure that `cause` is to an attempt that stood in `phase`.
