@@ -1,16 +1,16 @@
 //! `lifesign standin`: a scripted provider on loopback, until it is interrupted.
 
-use std::io::Read as _;
+use std::io::{self, IsTerminal as _, Read as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use lifesign_core::{SettingError, Value};
-use lifesign_standin::{Dialect, Event, Scenario, Script, Standin};
-use lifesign_wire::recording::Recording;
+use lifesign_standin::{Builder, Dialect, Event, Scenario, Script, Standin};
 
 use crate::args::StandinArgs;
+use crate::interrupts::Interrupts;
 use crate::output::{note, print_line};
 
 pub(crate) async fn run(args: StandinArgs) -> anyhow::Result<ExitCode> {
@@ -34,9 +34,7 @@ pub(crate) async fn run(args: StandinArgs) -> anyhow::Result<ExitCode> {
     if !listen.ip().is_loopback() {
         bail!("--listen: {listen} is not on loopback, and the stand-in listens nowhere else");
     }
-    let mut builder = Standin::play(script(&args)?)
-        .listen(listen)
-        .speed(args.speed);
+    let mut builder = source(&args)?.listen(listen).speed(args.speed);
     if let Some(wire) = &args.wire {
         builder = builder.dialect(Dialect::parse(wire).ok_or_else(|| {
             SettingError::new("--wire", "is no wire")
@@ -44,6 +42,7 @@ pub(crate) async fn run(args: StandinArgs) -> anyhow::Result<ExitCode> {
                 .with_accepted(Dialect::ALL.map(Dialect::name).join(", "))
         })?);
     }
+    let mut interrupts = Interrupts::listen().context("signals cannot be received")?;
     let json = args.json;
     let standin = builder
         .on_event(move |event| tell(event, json))
@@ -51,35 +50,49 @@ pub(crate) async fn run(args: StandinArgs) -> anyhow::Result<ExitCode> {
         .await
         .with_context(|| format!("cannot listen at {listen}"))?;
     note(&format!("listening at {}; Ctrl-C ends it", standin.url()));
-    tokio::signal::ctrl_c()
-        .await
-        .context("signals cannot be received")?;
+    if plays_all(&args) {
+        note(&format!(
+            "each scenario at {}/NAME/v1; `lifesign standin --list` names them",
+            standin.url()
+        ));
+    }
+    interrupts.next().await;
+    if io::stderr().is_terminal() {
+        // Terminals write `^C` where the cursor stands.
+        note("");
+    }
     standin.stop().await;
     Ok(ExitCode::SUCCESS)
 }
 
-fn script(args: &StandinArgs) -> anyhow::Result<Script> {
+/// Whether nothing was named to play.
+fn plays_all(args: &StandinArgs) -> bool {
+    args.script.is_none() && args.scenario.is_none() && args.replay.is_none()
+}
+
+fn source(args: &StandinArgs) -> anyhow::Result<Builder> {
     if let Some(path) = &args.script {
         let text = read(path, "--script")?;
         let text = String::from_utf8(text)
             .with_context(|| format!("--script: {} is not text", path.display()))?;
-        return Script::parse(&text).with_context(|| format!("--script: {}", path.display()));
+        let script =
+            Script::parse(&text).with_context(|| format!("--script: {}", path.display()))?;
+        return Ok(Standin::play(script));
     }
     if let Some(name) = &args.scenario {
-        return Ok(Scenario::find(name).context("--scenario")?.script());
+        return Standin::scenario(name).context("--scenario");
     }
     let Some(path) = &args.replay else {
-        bail!("nothing to play: give --script, --scenario or --replay")
+        return Ok(Standin::scenarios());
     };
-    let recording = Recording::parse(&read(path, "--replay")?)
-        .with_context(|| format!("--replay: {}", path.display()))?;
-    Ok(Script::of_recording(&recording))
+    Standin::replay(&read(path, "--replay")?)
+        .with_context(|| format!("--replay: {}", path.display()))
 }
 
 fn read(path: &Path, flag: &str) -> anyhow::Result<Vec<u8>> {
     if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
-        std::io::stdin()
+        io::stdin()
             .read_to_end(&mut bytes)
             .context("standard input cannot be read")?;
         return Ok(bytes);
@@ -89,7 +102,10 @@ fn read(path: &Path, flag: &str) -> anyhow::Result<Vec<u8>> {
 
 fn tell(event: &Event, json: bool) {
     let line = if json {
-        serde_json::to_string(event).unwrap_or_default()
+        match serde_json::to_string(event) {
+            Ok(line) => line,
+            Err(error) => return note(&format!("an event cannot be told: {error}")),
+        }
     } else {
         event.to_string()
     };

@@ -62,6 +62,32 @@ fn a_script_comes_from_standard_input_and_its_wire_is_chosen() {
 }
 
 #[test]
+fn without_anything_to_play_every_scenario_is_below_its_name() {
+    let (standin, url) = listening(&["--speed", "10"]);
+    standin.wait_for_note(&format!("each scenario at {url}/NAME/v1"));
+
+    let base = format!("{url}/happy/v1");
+    let ran = Program::call(&base, "openai-responses").run();
+    assert_eq!(ran.stdout, "The tide turns twice a day.\n");
+    let base = format!("{url}/wrong-key/v1");
+    Program::call(&base, "anthropic").run().assert_code(4);
+    standin.signal("TERM");
+    standin.wait().assert_code(0);
+}
+
+#[test]
+fn a_call_on_the_wrong_wire_is_unreadable_and_is_not_tried_again() {
+    let (_standin, url) = listening(&["--scenario", "happy", "--wire", "openai-chat"]);
+
+    let ran = Program::call(&url, "anthropic").json().run();
+
+    ran.assert_code(4);
+    let report = ran.report();
+    assert_eq!(report["failure"]["code"], "unreadable");
+    assert_eq!(report["attempts"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_place_that_is_taken_is_named() {
     let taken = Provider::scenario("happy");
     let place = taken.url().replace("http://", "");
