@@ -21,7 +21,7 @@ use crate::{Ages, BoundName, Cut, GiveUp, Heartbeats, Hints, Joined, Origin, Pha
 
 /// What happened, from a closed set.
 ///
-/// One code maps to one tier of retries, one exit code and one HTTP status.
+/// One code maps to one tier of retries, one exit code and one rule for its HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

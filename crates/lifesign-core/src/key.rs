@@ -141,9 +141,16 @@ impl Key {
             return Ok(());
         }
         self.try_put(settings, value, origin).map_err(|problem| {
-            SettingError::new(self.name, problem)
+            let error = SettingError::new(self.name, problem)
                 .with_value(&value)
-                .with_accepted(self.accepted())
+                .with_accepted(self.accepted());
+            match (&self.slot, value) {
+                (Slot::Profile(_), Value::Text(text)) => {
+                    let names = Profile::ALL.iter().map(|profile| profile.name());
+                    with_suggestion(error, text.trim(), names)
+                }
+                _ => error,
+            }
         })
     }
 
@@ -190,7 +197,16 @@ impl Key {
 pub fn unknown_setting<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> SettingError {
     let shown: String = name.chars().take(100).collect();
     let error = SettingError::new(shown.as_str(), "unknown setting");
-    match suggestion(&shown, names) {
+    with_suggestion(error, &shown, names)
+}
+
+/// Adds the nearest of `names` to the error about `name`, if one is near.
+fn with_suggestion<'a>(
+    error: SettingError,
+    name: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> SettingError {
+    match suggestion(name, names) {
         Some(near) => error.with_hint(format!("did you mean `{near}`?")),
         None => error,
     }
@@ -334,17 +350,10 @@ fn flag(value: Value<'_>) -> Result<bool, String> {
 
 fn profile(value: Value<'_>) -> Result<Profile, String> {
     match value {
-        Value::Text(text) => Profile::named(text.trim()).ok_or_else(|| {
-            match suggestion(
-                text.trim(),
-                Profile::ALL.iter().map(|profile| profile.name()),
-            ) {
-                Some(near) => format!("is not a profile, did you mean `{near}`?"),
-                None => "is not a profile".to_owned(),
-            }
-        }),
-        _ => Err("is not a profile".to_owned()),
+        Value::Text(text) => Profile::named(text.trim()),
+        _ => None,
     }
+    .ok_or_else(|| "is not a profile".to_owned())
 }
 
 /// Reads a size in bytes, whose unit is a power of 1,024 or of 1,000.

@@ -552,6 +552,10 @@ mod tests {
             assert_eq!(error.position.as_deref(), Some("lifesign.toml:4"));
             assert!(error.to_string().contains("unknown setting"));
         }
-        assert!(refusal("profile", Value::Text("pacient")).contains("did you mean `patient`?"));
+        assert_eq!(
+            refusal("profile", Value::Text("pacient")),
+            "profile: \"pacient\" is not a profile; accepted: \"progress\", \"patient\" or \
+             \"harness\"; did you mean `patient`?"
+        );
     }
 }

@@ -129,8 +129,8 @@ fn an_unknown_name_is_answered_with_the_nearest() {
         file.name()
     ));
     check(&["--profile", "patiant"]).assert_refused(
-        "profile: \"patiant\" is not a profile, did you mean `patient`?; accepted: \"progress\", \
-         \"patient\" or \"harness\"",
+        "profile: \"patiant\" is not a profile; accepted: \"progress\", \"patient\" or \
+         \"harness\"; did you mean `patient`?",
     );
 }
 
