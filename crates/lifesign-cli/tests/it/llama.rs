@@ -97,7 +97,7 @@ fn what_came_before_the_server_was_killed_is_kept() {
 
         ran.assert_code(8)
             .assert_said("truncated: The connection broke in the middle of the answer")
-            .assert_said("it is not whole");
+            .assert_said("is not whole");
         assert!(ran.stdout.split_whitespace().count() > 0, "{ran:?}");
         assert!(!ran.stderr.contains("timed out"), "{ran:?}");
     }
