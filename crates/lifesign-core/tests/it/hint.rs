@@ -112,15 +112,11 @@ fn a_reset_counts_from_the_date_of_the_response() {
 
 #[test]
 fn the_end_of_a_wait_is_told_in_whole_seconds() {
-    let hints = Hints::read(
-        429,
-        [("retry-after", &b"1.5"[..])],
-        BodyHints::default(),
-        now(),
-    );
+    let end = |wait: &'static [u8]| {
+        Hints::read(429, [("retry-after", wait)], BodyHints::default(), now()).resets_at
+    };
 
-    assert_eq!(
-        hints.resets_at,
-        Some(Timestamp::from_second(1_795_953_602).unwrap())
-    );
+    let two_seconds_on = Some(Timestamp::from_second(1_795_953_602).unwrap());
+    assert_eq!(end(b"1.5"), two_seconds_on);
+    assert_eq!(end(b"2"), two_seconds_on);
 }
