@@ -166,9 +166,12 @@ where
 /// What the limit of streams reads before the peer's settings have come.
 const UNKNOWN: usize = usize::MAX - 1;
 
-/// How often an open stream's connection is probed, and how long an answer may take.
+/// How often an open stream's connection is probed, so that what stands between keeps it open.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-const PING_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long an answer to a probe may take: longer than any bound. A peer that answers none is dead
+/// or deaf; which of the two, and when that ends a call, is for the bounds of the call to say.
+const PING_LIMIT: Duration = Duration::from_hours(24 * 365);
 
 /// What a stream may send ahead of its reader; and what all together may, which is enough for every
 /// stream's window, so that a reader that pauses holds up no other stream.
