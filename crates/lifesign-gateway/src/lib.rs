@@ -1,0 +1,15 @@
+//! A gateway in front of model providers.
+//!
+//! Any program that changes only its base URL gets bounded silence, unseen retries before content,
+//! honest failures, and beats that keep everything between it and the gateway awake.
+#![forbid(unsafe_code)]
+
+mod breaker;
+mod config;
+mod guest;
+mod holds;
+mod lane;
+mod lifecycle;
+mod queue;
+mod rate;
+mod server;
