@@ -15,6 +15,7 @@ pub use self::upstream::{KeySource, UpstreamConfig};
 
 mod env;
 mod file;
+mod opened;
 mod upstream;
 
 /// What a file, the environment and the call have set.

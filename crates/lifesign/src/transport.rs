@@ -17,6 +17,7 @@ mod pool;
 mod progress;
 mod proxy;
 mod resolve;
+mod roots;
 mod tls;
 
 use std::future::poll_fn;
@@ -32,7 +33,8 @@ pub use self::endpoint::{Endpoint, EndpointError};
 pub use self::error::{Cause, ConnectError, ConnectErrorKind, TransportError, TransportErrorKind};
 pub use self::progress::ConnectProgress;
 pub use self::proxy::ProxyEnv;
-pub use self::tls::RootsError;
+pub(crate) use self::roots::read_roots;
+pub use self::roots::{RootsError, RootsProblem};
 
 use self::connect::Connector;
 use self::drain::Drain;

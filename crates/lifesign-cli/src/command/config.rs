@@ -69,7 +69,8 @@ fn explain_settings(args: &TargetArgs, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn check_settings(args: &TargetArgs, json: bool) -> anyhow::Result<ExitCode> {
-    let (_, settings, shape) = load(args)?;
+    let (target, settings, shape) = load(args)?;
+    target.open()?;
     let conflicts = check(&settings, &shape);
     if json {
         let findings: Vec<_> = conflicts.iter().map(Finding::from).collect();

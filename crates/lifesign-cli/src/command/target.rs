@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use lifesign::config::{Config, KeySource, UpstreamConfig, process_variables};
 use lifesign::transport::{ProxyEnv, TransportConfig};
 use lifesign::{BaseUrl, Client, Upstream};
@@ -68,16 +67,23 @@ impl Target {
             lookup(name).is_some_and(|value| !value.to_string_lossy().trim().is_empty())
         };
         let usual = self.upstream.wire.key_variable();
-        let source = match (variable, &self.upstream.api_key) {
-            (Some(name), _) => Some(KeySource::Env(name.to_owned())),
-            (None, Some(configured)) => Some(configured.clone()),
+        let key = match (variable, &self.upstream.api_key) {
+            (Some(name), _) => Some(KeySource::Env(name.to_owned()).read(lookup)?),
+            (None, Some(_)) => self.upstream.read_key(lookup)?,
             (None, None) => [OWN_KEY, usual]
                 .into_iter()
                 .find(|name| is_set(name))
-                .map(|name| KeySource::Env(name.to_owned())),
+                .map(|name| KeySource::Env(name.to_owned()).read(lookup))
+                .transpose()?,
         };
-        let key = source.map(|source| source.read(lookup)).transpose()?;
         Ok(Arc::new(self.upstream.to_upstream(key)))
+    }
+
+    /// Opens what a call would open before it sends anything; whatever cannot be used is refused.
+    pub(crate) fn open(&self) -> anyhow::Result<()> {
+        self.client()?;
+        self.with_key(None)?;
+        Ok(())
     }
 
     /// Returns a client that reaches the upstream.
@@ -87,11 +93,7 @@ impl Target {
             ..TransportConfig::default()
         };
         config.pool_idle = self.upstream.pool_idle;
-        if let Some(path) = &self.upstream.tls_extra_roots {
-            let roots = std::fs::read(path)
-                .with_context(|| format!("tls_extra_roots {} cannot be read", path.display()))?;
-            config.extra_roots.push(roots);
-        }
+        config.extra_roots.extend(self.upstream.read_extra_roots()?);
         Ok(Client::with_transport(config)?)
     }
 }

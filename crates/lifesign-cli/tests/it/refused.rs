@@ -257,6 +257,62 @@ fn a_wire_or_a_url_that_is_none_is_named_with_what_is_accepted() {
     }
 }
 
+/// A check passed files whose roots or key were missing, and the call that followed was refused.
+#[test]
+fn a_check_opens_what_a_call_opens_and_refuses_it_in_the_same_words() {
+    let provider = Provider::scenario("happy");
+    let broken = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
+    for (line, column, problem) in [
+        (
+            "tls_extra_roots = \"nowhere.pem\"",
+            19,
+            "upstream.tls_extra_roots: \"DIR/nowhere.pem\" cannot be read: No such file or \
+             directory (os error 2); accepted: the path of a PEM file",
+        ),
+        (
+            "tls_extra_roots = \"lifesign.toml\"",
+            19,
+            "upstream.tls_extra_roots: \"DIR/lifesign.toml\" holds no certificate in PEM form; \
+             accepted: the path of a PEM file",
+        ),
+        (
+            "tls_extra_roots = \"broken.pem\"",
+            19,
+            "upstream.tls_extra_roots: \"DIR/broken.pem\" holds a broken certificate, number 1 in \
+             it; accepted: the path of a PEM file",
+        ),
+        (
+            "api_key = { file = \"nowhere.txt\" }",
+            11,
+            "upstream.api_key: the file DIR/nowhere.txt cannot be read: No such file or directory \
+             (os error 2); accepted: { env = \"NAME\" } or { file = \"PATH\" }",
+        ),
+        (
+            "api_key = { env = \"NOWHERE\" }",
+            11,
+            "upstream.api_key: the variable NOWHERE is not set; accepted: { env = \"NAME\" } or { \
+             file = \"PATH\" }",
+        ),
+    ] {
+        let file = File::new(&format!(
+            "[[upstream]]\nname = \"a\"\nwire = \"anthropic\"\nbase_url = \"{}\"\n{line}\n",
+            provider.url()
+        ));
+        let directory = file.path.parent().unwrap();
+        fs::write(directory.join("broken.pem"), broken).unwrap();
+        let problem = problem.replace("DIR", directory.to_str().unwrap());
+        let told = format!("{}:5:{column}: {problem}", file.name());
+
+        for words in [["config", "check"].as_slice(), &["call", "--prompt", "hi"]] {
+            Program::new(words)
+                .args(&file.flag())
+                .run()
+                .assert_refused(&told);
+        }
+    }
+    assert!(provider.requests().is_empty());
+}
+
 #[test]
 fn nobody_to_call_is_told_with_the_fix() {
     Program::new(&["call", "--prompt", "hi"])

@@ -273,7 +273,8 @@ pub const UPSTREAM_KEYS: &[UpstreamKey] = &[
         name: "api_key",
         accepted: "{ env = \"NAME\" } or { file = \"PATH\" }",
         default: "the wire's usual variable",
-        doc: "where its key is; never the key itself",
+        doc: "where its key is; never the key itself; a relative path starts at the directory of the \
+              configuration file",
     },
     UpstreamKey {
         name: "models",
@@ -297,7 +298,8 @@ pub const UPSTREAM_KEYS: &[UpstreamKey] = &[
         name: "tls_extra_roots",
         accepted: "the path of a PEM file",
         default: "none",
-        doc: "certificates to trust besides those of the system",
+        doc: "certificates to trust besides those of the system; a relative path starts at the \
+              directory of the configuration file",
     },
     UpstreamKey {
         name: "bounds",

@@ -11,6 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::file::{Source, in_order};
+use super::opened::{Positions, read_bounded};
 use crate::transport::{EndpointError, POOL_IDLE};
 use crate::{BaseUrl, BaseUrlError, Upstream};
 
@@ -37,6 +38,7 @@ pub struct UpstreamConfig {
     pub origin: Origin,
     /// Its own bounds and retries.
     pub(super) layer: Layer,
+    pub(super) positions: Positions,
 }
 
 impl UpstreamConfig {
@@ -53,6 +55,7 @@ impl UpstreamConfig {
             tls_extra_roots: None,
             origin: Origin::Call,
             layer: Layer::new(),
+            positions: Positions::default(),
         }
     }
 
@@ -85,6 +88,7 @@ impl UpstreamConfig {
         let (mut api_key, mut models, mut http2) = (None, Vec::new(), false);
         let (mut pool_idle, mut tls_extra_roots) = (POOL_IDLE, None);
         let mut layer = Layer::new();
+        let mut positions = Positions::default();
         for (key, value) in in_order(table) {
             let field = Field {
                 source,
@@ -95,12 +99,16 @@ impl UpstreamConfig {
                 "name" => name = Some(field.text()?.to_owned()),
                 "wire" => wire = Some(field.wire()?),
                 "base_url" => base_url = Some(field.base_url()?),
-                "api_key" => api_key = Some(field.key_source()?),
+                "api_key" => {
+                    api_key = Some(field.key_source()?);
+                    positions.api_key = Some(field.position());
+                }
                 "models" => models = field.texts()?,
                 "http2" => http2 = field.flag()?,
                 "pool_idle" => pool_idle = field.count()?,
                 "tls_extra_roots" => {
                     tls_extra_roots = Some(source.directory.join(field.text()?));
+                    positions.tls_extra_roots = Some(field.position());
                 }
                 own @ ("bounds" | "retry") => source.set(&mut layer, own, key.span(), value)?,
                 _ => return Err(field.unknown(key.span())),
@@ -123,6 +131,7 @@ impl UpstreamConfig {
             tls_extra_roots,
             origin: source.origin(&span),
             layer,
+            positions,
         })
     }
 }
@@ -156,8 +165,11 @@ impl KeySource {
                 .ok_or_else(|| refuse(format!("{place} is not set")))?
                 .into_string()
                 .map_err(|_| refuse(format!("{place} is not UTF-8")))?,
-            Self::File(path) => std::fs::read_to_string(path)
-                .map_err(|error| refuse(format!("{place} cannot be read: {error}")))?,
+            Self::File(path) => {
+                let bytes = read_bounded(path)
+                    .map_err(|error| refuse(format!("{place} cannot be read: {error}")))?;
+                String::from_utf8(bytes).map_err(|_| refuse(format!("{place} is not UTF-8")))?
+            }
         };
         let key = text.trim();
         if key.is_empty() {
@@ -181,7 +193,11 @@ impl<'a> Field<'a> {
     fn refuse(&self, problem: impl Into<Box<str>>) -> SettingError {
         SettingError::new(format!("upstream.{}", self.key), problem)
             .with_accepted(accepted(self.key))
-            .with_position(self.source.position(&self.value.span()))
+            .with_position(self.position())
+    }
+
+    fn position(&self) -> String {
+        self.source.position(&self.value.span())
     }
 
     fn unknown(&self, span: Range<usize>) -> SettingError {
@@ -273,13 +289,35 @@ impl<'a> Field<'a> {
             [("file", Some(path))] if !path.is_empty() => {
                 Ok(KeySource::File(self.source.directory.join(path)))
             }
-            _ => Err(self.refuse("names neither a variable nor a file, or more than one")),
+            _ => {
+                let error = self.refuse("names neither a variable nor a file, or more than one");
+                let hint = entries.iter().find_map(|(key, _)| meant(key));
+                Err(match hint {
+                    Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+                    None => error,
+                })
+            }
         }
     }
 }
 
+/// Returns what somebody meant who wrote `key` where a key's place is named.
+fn meant(key: &str) -> Option<&'static str> {
+    if matches!(key, "env" | "file") {
+        return None;
+    }
+    match key.to_ascii_lowercase().as_str() {
+        // Whoever writes the word out, rightly or not, begins it rightly.
+        word if word.starts_with("env") || word.starts_with("var") => Some("env"),
+        word if word.starts_with("file") || word == "path" => Some("file"),
+        word => ["env", "file"]
+            .into_iter()
+            .find(|name| unknown_setting(word, [*name].into_iter()).hint.is_some()),
+    }
+}
+
 /// Returns what a key of an upstream accepts, for people.
-fn accepted(name: &str) -> &'static str {
+pub(super) fn accepted(name: &str) -> &'static str {
     UPSTREAM_KEYS
         .iter()
         .find(|key| key.name == name)
@@ -417,6 +455,31 @@ tries = 1
 
             assert!(told.starts_with("2:11: upstream.api_key: "), "{told}");
             assert!(!told.contains("secret"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_place_of_a_key_is_answered_with_the_right_word() {
+        for (written, meant) in [
+            ("enviroment", "env"),
+            ("environment", "env"),
+            ("Env", "env"),
+            ("evn", "env"),
+            ("variable", "env"),
+            ("path", "file"),
+            ("flie", "file"),
+        ] {
+            let told = refusal(&format!("api_key = {{ {written} = \"sk-secret\" }}"));
+
+            assert!(
+                told.ends_with(&format!("; did you mean `{meant}`?")) && !told.contains("secret"),
+                "{told}"
+            );
+        }
+        for nothing_near in ["{ token = \"X\" }", "{ env = [] }", "{}"] {
+            let told = refusal(&format!("api_key = {nothing_near}"));
+
+            assert!(!told.contains("did you mean"), "{told}");
         }
     }
 

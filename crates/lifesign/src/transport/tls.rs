@@ -10,13 +10,13 @@ use std::sync::{Arc, OnceLock};
 use lifesign_core::Stage;
 use rustls::crypto::aws_lc_rs;
 use rustls::{CertificateError, ClientConfig};
-use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 use rustls_platform_verifier::Verifier;
 use tokio_rustls::TlsConnector;
 
 use super::error::{ConnectError, ConnectErrorKind};
 use super::meter::Layer;
+use super::roots::{self, RootsError};
 
 /// The TLS side of a transport.
 pub(super) struct Tls {
@@ -30,30 +30,11 @@ struct Configs {
     http2: Arc<ClientConfig>,
 }
 
-/// A root certificate that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`tls_extra_roots` entry {number} holds no certificate in PEM form")]
-pub struct RootsError {
-    /// The entry, counted from 1.
-    pub number: usize,
-}
-
 impl Tls {
     /// Reads the certificates of each PEM file in `extra_roots`.
     pub(super) fn new(extra_roots: &[Vec<u8>]) -> Result<Self, RootsError> {
-        let mut roots = Vec::new();
-        for (index, pem) in extra_roots.iter().enumerate() {
-            let unreadable = RootsError { number: index + 1 };
-            let before = roots.len();
-            for certificate in CertificateDer::pem_slice_iter(pem) {
-                roots.push(certificate.map_err(|_| unreadable.clone())?);
-            }
-            if roots.len() == before {
-                return Err(unreadable);
-            }
-        }
         Ok(Self {
-            extra_roots: roots,
+            extra_roots: roots::read_all(extra_roots)?,
             configs: OnceLock::new(),
         })
     }
@@ -129,24 +110,4 @@ fn classify(host: &str, error: io::Error) -> ConnectError {
         None => return ConnectError::of_io(Stage::Tls, host, error),
     };
     ConnectError::new(Stage::Tls, kind, host).with(error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn roots_that_hold_no_certificate_are_refused_by_number() {
-        let good = rcgen::generate_simple_self_signed(["a.test".to_owned()])
-            .unwrap()
-            .cert
-            .pem();
-
-        let error = Tls::new(&[good.into_bytes(), b"not a certificate".to_vec()]).unwrap_err();
-
-        assert_eq!(
-            error.to_string(),
-            "`tls_extra_roots` entry 2 holds no certificate in PEM form"
-        );
-    }
 }
