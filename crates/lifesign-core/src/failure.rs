@@ -315,6 +315,9 @@ pub struct Failure {
     pub heartbeats: Heartbeats,
     /// Tokens of the answer, where the provider told.
     pub tokens: Option<u64>,
+    /// Whether another attempt is known to end the same way, though failures of this code are
+    /// repeated as a rule.
+    pub futile: bool,
     /// Why no other attempt followed, once that is decided.
     pub give_up: Option<GiveUp>,
 }
@@ -349,6 +352,7 @@ impl Failure {
             frames: 0,
             heartbeats: Heartbeats::default(),
             tokens: None,
+            futile: false,
             give_up: None,
         }
     }
@@ -415,7 +419,7 @@ impl Failure {
 
     /// Returns the tier of retries that the failure takes from; `None` if it is not repeated.
     pub const fn tier(&self) -> Option<Tier> {
-        self.code.tier()
+        if self.futile { None } else { self.code.tier() }
     }
 
     /// Returns the HTTP status for whoever answers HTTP on behalf of the call.
@@ -437,7 +441,7 @@ impl Failure {
         if matches!(self.give_up, Some(GiveUp::ProviderSaysNo)) {
             return false;
         }
-        self.code.tier().is_some() || matches!(self.code, FailureCode::QueueFull)
+        self.tier().is_some() || matches!(self.code, FailureCode::QueueFull)
     }
 
     /// Returns whether the connections to the upstream are to be doubted: after silence or loss the

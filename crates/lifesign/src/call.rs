@@ -218,7 +218,7 @@ impl Call {
                 let until = budget.now.saturating_add(after);
                 self.state = State::Waiting { until };
                 let attempt = self.next_number();
-                let of = self.allowed(failure.code).max(attempt);
+                let of = self.allowed(failure.tier()).max(attempt);
                 self.monitor.set_attempts(of);
                 self.monitor.set_doing(Doing::RetryWait { until });
                 Ok(CallEvent::Retrying {
@@ -315,15 +315,15 @@ impl Call {
     fn describe(&self, failure: &mut Failure) {
         let made = u32::try_from(self.records.len()).unwrap_or(u32::MAX);
         failure.attempt = failure.attempt.max(made);
-        failure.of = self.allowed(failure.code).max(failure.attempt);
+        failure.of = self.allowed(failure.tier()).max(failure.attempt);
         failure.upstream = Some(self.job.upstream.name().to_owned());
         failure.model.clone_from(&self.job.model);
     }
 
-    /// Returns how many attempts may fail with `code`; one without a tier is not repeated at all.
-    fn allowed(&self, code: FailureCode) -> u32 {
+    /// Returns how many attempts may fail in `tier`; what has none is not repeated at all.
+    fn allowed(&self, tier: Option<Tier>) -> u32 {
         let policy = &self.job.settings.retry;
-        code.tier().map_or(1, |tier| policy.tries(tier))
+        tier.map_or(1, |tier| policy.tries(tier))
     }
 
     /// Sleeps until `until` under the wall clock alone.

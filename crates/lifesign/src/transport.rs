@@ -4,6 +4,7 @@
 //! own bounds, and drops it when one has run out. Dropping anything here closes its socket (or
 //! resets its HTTP/2 stream) at once.
 
+mod certificate;
 mod connect;
 mod decode;
 mod drain;
@@ -28,6 +29,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, response};
 
+pub use self::certificate::CertificateFault;
 pub use self::decode::{ContentDecoder, EncodingError};
 pub use self::endpoint::{Endpoint, EndpointError};
 pub use self::error::{Cause, ConnectError, ConnectErrorKind, TransportError, TransportErrorKind};

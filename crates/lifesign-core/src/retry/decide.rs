@@ -168,7 +168,7 @@ fn schedule(
     budget: &Budget,
     random: f64,
 ) -> Result<(Duration, Tier), GiveUp> {
-    let tier = failure.code.tier().ok_or(GiveUp::NotRetryable)?;
+    let tier = failure.tier().ok_or(GiveUp::NotRetryable)?;
     let asked = hints.wait.filter(|wait| !wait.is_zero());
     let max = policy.max_wait.value;
     if hints.quota && tier == Tier::Rate {

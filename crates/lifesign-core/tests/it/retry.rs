@@ -376,3 +376,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_failure_that_would_only_happen_again_is_not_repeated() {
+    let mut failure = failure(FailureCode::Connect);
+    assert!(matches!(
+        Call::new().decide(&failure),
+        Decision::Retry { .. }
+    ));
+    assert!(failure.is_retryable());
+
+    failure.futile = true;
+
+    assert_eq!(
+        Call::new().decide(&failure),
+        Decision::GiveUp {
+            reason: GiveUp::NotRetryable
+        }
+    );
+    assert!(!failure.is_retryable());
+    assert_eq!(failure.tier(), None);
+}

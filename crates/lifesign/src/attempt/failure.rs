@@ -26,6 +26,7 @@ fn of_connect(error: &ConnectError) -> Failure {
     failure.stage = Some(error.stage);
     failure.detail = Some(with_cause(error.to_string(), error.detail()));
     failure.advice = error.hint().map(str::to_owned);
+    failure.futile = error.is_futile();
     failure
 }
 

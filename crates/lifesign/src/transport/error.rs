@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use lifesign_core::Stage;
 
+use super::certificate::CertificateFault;
 use super::endpoint::Endpoint;
 
 /// A cause, shared so that several waiters for one connection can all be told.
@@ -27,13 +28,16 @@ pub struct ConnectError {
 }
 
 /// What happened to a connection that could not be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectErrorKind {
-    /// The certificate was issued by nobody this machine trusts.
-    CertificateIssuer,
-    /// The certificate is not valid for this host or at this time.
-    CertificateRefused,
+    /// The certificate was refused.
+    Certificate(CertificateFault),
+    /// The server speaks none of the protocols that were offered.
+    Protocol {
+        /// Whether HTTP/2 was among them.
+        http2: bool,
+    },
     /// The proxy did not open a tunnel; the status is what it answered.
     ProxyAnswered {
         /// The status of the proxy's answer, or a SOCKS proxy's reply code.
@@ -102,9 +106,13 @@ impl ConnectError {
 
     /// Returns what to do about it, where something is known to help.
     pub fn hint(&self) -> Option<&'static str> {
-        match self.kind {
-            ConnectErrorKind::CertificateIssuer => Some(
-                "if the upstream uses a private authority, give its certificate in `tls_extra_roots`",
+        match &self.kind {
+            ConnectErrorKind::Certificate(fault) => fault.hint(),
+            ConnectErrorKind::Protocol { http2: false } => {
+                Some("set `http2 = true` for the upstream if it speaks nothing but HTTP/2")
+            }
+            ConnectErrorKind::Protocol { http2: true } => Some(
+                "check the base URL: neither HTTP/1.1 nor, as `http2` asks for, HTTP/2 is spoken there",
             ),
             ConnectErrorKind::TlsSetup => {
                 Some("install the system's CA certificates or give them in `tls_extra_roots`")
@@ -120,24 +128,34 @@ impl ConnectError {
         }
     }
 
-    /// Returns the deepest cause as one line, for an operator.
+    /// Whether another try is known to end the same way.
+    pub const fn is_futile(&self) -> bool {
+        matches!(
+            self.kind,
+            ConnectErrorKind::Certificate(_) | ConnectErrorKind::Protocol { .. }
+        )
+    }
+
+    /// Returns the deepest cause as one line, for an operator, unless the error itself says it.
     pub fn detail(&self) -> Option<String> {
-        self.cause.as_ref().map(|cause| deepest(&**cause))
+        match &self.kind {
+            ConnectErrorKind::Certificate(fault) if fault.is_whole() => None,
+            ConnectErrorKind::Protocol { .. } => None,
+            _ => self.cause.as_ref().map(|cause| deepest(&**cause)),
+        }
     }
 }
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let peer = &self.peer;
-        match self.kind {
-            ConnectErrorKind::CertificateIssuer => {
-                write!(
-                    f,
-                    "the certificate of {peer} is signed by an unknown authority"
-                )
+        match &self.kind {
+            ConnectErrorKind::Certificate(fault) => write!(f, "the certificate of {peer} {fault}"),
+            ConnectErrorKind::Protocol { http2: false } => {
+                write!(f, "{peer} does not speak HTTP/1.1 over TLS")
             }
-            ConnectErrorKind::CertificateRefused => {
-                write!(f, "the certificate of {peer} is not valid")
+            ConnectErrorKind::Protocol { http2: true } => {
+                write!(f, "{peer} speaks neither HTTP/2 nor HTTP/1.1 over TLS")
             }
             ConnectErrorKind::ProxyAnswered { status } => {
                 write!(

@@ -9,11 +9,12 @@ use std::sync::{Arc, OnceLock};
 
 use lifesign_core::Stage;
 use rustls::crypto::aws_lc_rs;
-use rustls::{CertificateError, ClientConfig};
+use rustls::{AlertDescription, ClientConfig};
 use rustls_pki_types::{CertificateDer, ServerName};
 use rustls_platform_verifier::Verifier;
 use tokio_rustls::TlsConnector;
 
+use super::certificate::CertificateFault;
 use super::error::{ConnectError, ConnectErrorKind};
 use super::meter::Layer;
 use super::roots::{self, RootsError};
@@ -62,7 +63,7 @@ impl Tls {
         let stream = TlsConnector::from(Arc::clone(config))
             .connect(name, layer)
             .await
-            .map_err(|error| classify(host, error))?;
+            .map_err(|error| classify(host, error, offer_http2))?;
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         Ok((Layer::Tls(Box::new(stream)), http2))
     }
@@ -96,16 +97,18 @@ impl Configs {
     }
 }
 
-fn classify(host: &str, error: io::Error) -> ConnectError {
+fn classify(host: &str, error: io::Error, offer_http2: bool) -> ConnectError {
     let tls = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let kind = match tls {
-        // A bad signature is that of a root which only bears the name of the issuer.
-        Some(rustls::Error::InvalidCertificate(
-            CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        )) => ConnectErrorKind::CertificateIssuer,
-        Some(rustls::Error::InvalidCertificate(_)) => ConnectErrorKind::CertificateRefused,
+        Some(rustls::Error::InvalidCertificate(refused)) => {
+            ConnectErrorKind::Certificate(CertificateFault::of(refused))
+        }
+        Some(
+            rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)
+            | rustls::Error::NoApplicationProtocol,
+        ) => ConnectErrorKind::Protocol { http2: offer_http2 },
         Some(_) => ConnectErrorKind::Tls,
         None => return ConnectError::of_io(Stage::Tls, host, error),
     };

@@ -579,7 +579,7 @@ async fn a_name_without_an_address_fails_in_the_dns_stage() {
         .unwrap_err();
 
     assert_eq!(
-        (error.stage, error.kind, progress.stage()),
+        (error.stage, error.kind.clone(), progress.stage()),
         (Stage::Dns, ConnectErrorKind::Unresolved, Some(Stage::Dns))
     );
     assert_eq!(error.to_string(), "the name host.invalid has no address");

@@ -151,7 +151,7 @@ async fn a_proxy_that_refuses_says_so_in_the_proxy_stage_without_the_password() 
         .unwrap_err();
 
     assert_eq!(
-        (error.stage, error.kind),
+        (error.stage, error.kind.clone()),
         (
             Stage::Proxy,
             ConnectErrorKind::ProxyAnswered { status: 407 }

@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lifesign::transport::{
-    ConnectErrorKind, ConnectProgress, Endpoint, Step, Transport, TransportConfig,
+    CertificateFault, ConnectErrorKind, ConnectProgress, Endpoint, Step, Transport, TransportConfig,
 };
-use lifesign_core::Stage;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use lifesign::{CallReport, CallRequest, Client, Request, Upstream, Wire};
+use lifesign_core::{FailureCode, Stage};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, CertifiedKey, DnType, IsCa, KeyPair,
+    date_time_ymd,
+};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -27,16 +31,20 @@ pub(super) struct Authority {
 
 impl Authority {
     pub(super) fn new(host: &str) -> Self {
+        Self::issuing(host, |_| {})
+    }
+
+    /// The same with a certificate of the server that `change` makes a special one.
+    fn issuing(host: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
         let mut root = CertificateParams::default();
         root.distinguished_name
             .push(DnType::CommonName, format!("authority of {host}"));
         root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let root = CertifiedIssuer::self_signed(root, KeyPair::generate().unwrap()).unwrap();
         let key = KeyPair::generate().unwrap();
-        let leaf = CertificateParams::new(vec![host.to_owned()])
-            .unwrap()
-            .signed_by(&key, &root)
-            .unwrap();
+        let mut leaf = CertificateParams::new(vec![host.to_owned()]).unwrap();
+        change(&mut leaf);
+        let leaf = leaf.signed_by(&key, &root).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
@@ -191,29 +199,158 @@ async fn an_unknown_authority_is_named_as_such_with_what_helps() {
         .unwrap_err();
 
     assert_eq!(
-        (error.stage, error.kind),
-        (Stage::Tls, ConnectErrorKind::CertificateIssuer)
+        (error.stage, error.kind.clone()),
+        (
+            Stage::Tls,
+            ConnectErrorKind::Certificate(CertificateFault::Issuer)
+        )
     );
     assert!(error.hint().unwrap().contains("tls_extra_roots"));
 }
 
+/// Each was told as "not valid", one of them in the words of a debugger: `CaUsedAsEndEntity`.
 #[tokio::test]
-async fn a_certificate_for_another_host_is_refused() {
-    let authority = Authority::new("other.test");
+async fn a_refused_certificate_says_what_is_wrong_with_it_and_what_helps() {
+    let host = "127.0.0.1";
+    let expired = Authority::issuing(host, |leaf| {
+        leaf.not_before = date_time_ymd(2001, 1, 1);
+        leaf.not_after = date_time_ymd(2001, 2, 1);
+    });
+    let early = Authority::issuing(host, |leaf| {
+        leaf.not_before = date_time_ymd(2999, 1, 1);
+        leaf.not_after = date_time_ymd(2999, 2, 1);
+    });
+    let names = Authority::issuing("other.test", |leaf| {
+        let more = CertificateParams::new(vec!["*.wild.test".to_owned(), "10.0.0.1".to_owned()]);
+        leaf.subject_alt_names
+            .extend(more.unwrap().subject_alt_names);
+    });
+    let marked = Authority::issuing(host, |leaf| {
+        leaf.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    });
+    for (authority, told, helps) in [
+        (expired, "expired at 2001-02-01T00:00:00Z", "renewed"),
+        (early, "is not valid before 2999-01-01T00:00:00Z", "clock"),
+        (
+            names,
+            "is not for that name but for other.test, *.wild.test, 10.0.0.1",
+            "by a name that its certificate has",
+        ),
+        (
+            marked,
+            "is that of an authority, which a server may not use as its own",
+            "basicConstraints=CA:FALSE",
+        ),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = endpoint(&listener, false);
+        tokio::spawn(serve(listener, authority.acceptor(&[]), 1));
+        let transport = Transport::new(authority.trusted()).unwrap();
+
+        let error = transport
+            .open(&endpoint, false, &ConnectProgress::new())
+            .await
+            .unwrap_err();
+
+        assert_eq!(
+            error.to_string(),
+            format!("the certificate of 127.0.0.1 {told}")
+        );
+        assert!(error.hint().unwrap().contains(helps), "{:?}", error.hint());
+        assert_eq!((error.stage, error.detail()), (Stage::Tls, None));
+        assert!(error.is_futile());
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_signed_itself_is_trusted_where_it_is_given() {
+    let CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+    let acceptor = TlsAcceptor::from(Arc::new(
+        ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap(),
+    ));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = endpoint(&listener, false);
-    tokio::spawn(serve(listener, authority.acceptor(&[]), 1));
-    let transport = Transport::new(authority.trusted()).unwrap();
+    tokio::spawn(serve(listener, acceptor, 1));
+    let transport = Transport::new(TransportConfig {
+        extra_roots: vec![cert.pem().into_bytes()],
+        ..config()
+    })
+    .unwrap();
 
-    let error = transport
+    let opened = transport
         .open(&endpoint, false, &ConnectProgress::new())
+        .await;
+
+    assert!(opened.is_ok(), "{opened:?}");
+}
+
+/// Three handshakes were made with a server whose certificate stayed the same.
+#[tokio::test]
+async fn a_call_that_meets_a_refused_certificate_is_not_repeated() {
+    let authority = Authority::new("other.test");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/v1", listener.local_addr().unwrap());
+    tokio::spawn(serve(listener, authority.acceptor(&[]), 9));
+    let client = Client::with_transport(authority.trusted()).unwrap();
+    let upstream = Upstream::new(Wire::OPENAI_CHAT, &url).unwrap();
+
+    let failed = client
+        .answer(CallRequest::new(upstream, Request::prompt("m", "hi")))
         .await
         .unwrap_err();
 
+    let report = CallReport::from(&*failed);
+    assert_eq!(report.attempts.len(), 1);
+    let failure = report.failure.unwrap();
     assert_eq!(
-        (error.stage, error.kind),
-        (Stage::Tls, ConnectErrorKind::CertificateRefused)
+        failure.message,
+        "connecting failed at the tls stage: the certificate of 127.0.0.1 is not for that name but \
+         for other.test"
     );
+    assert_eq!(
+        (failure.code, failure.stage, failure.retryable, failure.of),
+        (FailureCode::Connect, Some(Stage::Tls), false, 1)
+    );
+    assert!(failure.hint.unwrap().contains("by a name"));
+}
+
+#[tokio::test]
+async fn a_server_that_agrees_on_no_protocol_is_answered_with_the_setting() {
+    for (http2, server, told) in [
+        (
+            false,
+            "h2",
+            "127.0.0.1 does not speak HTTP/1.1 over TLS; set `http2 = true`",
+        ),
+        (
+            true,
+            "h3",
+            "127.0.0.1 speaks neither HTTP/2 nor HTTP/1.1 over TLS; check the base URL",
+        ),
+    ] {
+        let authority = Authority::new("127.0.0.1");
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = endpoint(&listener, http2);
+        tokio::spawn(serve(listener, authority.acceptor(&[server]), 1));
+        let transport = Transport::new(authority.trusted()).unwrap();
+
+        let error = transport
+            .open(&endpoint, false, &ConnectProgress::new())
+            .await
+            .unwrap_err();
+
+        assert_eq!(error.kind, ConnectErrorKind::Protocol { http2 });
+        let said = format!("{error}; {}", error.hint().unwrap());
+        assert!(said.starts_with(told) && said.contains("`http2"), "{said}");
+        assert!(error.is_futile() && error.detail().is_none());
+    }
 }
 
 #[tokio::test]
