@@ -5,10 +5,16 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::lenient::{Count, Object, Text};
+use crate::wire::Wire;
+
+mod account;
+mod assemble;
 
 /// The body of a request, passed through byte for byte.
 ///
-/// It is looked into only for its model, whether it asks for a stream, and its limit of tokens.
+/// It is looked into only for its model, whether it asks for a stream and for usage, and its limit
+/// of tokens. A body that says one of these twice is refused: which of the two counts would depend
+/// on who reads it.
 ///
 /// This example shows a body that is made to ask for a stream.
 ///
@@ -22,7 +28,9 @@ use crate::lenient::{Count, Object, Text};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawRequest {
     model: Option<String>,
+    has_stream: bool,
     is_stream: bool,
+    wants_usage: bool,
     max_tokens: Option<u64>,
     body: Bytes,
 }
@@ -35,10 +43,12 @@ pub struct RawRequestError(#[from] serde_json::Error);
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Known<'a> {
-    #[serde(borrow)]
-    model: Text<'a>,
+    #[serde(borrow, deserialize_with = "present")]
+    model: Option<&'a RawValue>,
     #[serde(borrow, deserialize_with = "present")]
     stream: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "present")]
+    stream_options: Option<&'a RawValue>,
     max_tokens: Count,
     max_completion_tokens: Count,
     max_output_tokens: Count,
@@ -46,6 +56,13 @@ struct Known<'a> {
     max_output_tokens_camel: Count,
     #[serde(rename = "generationConfig")]
     generation: Object<Generation>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StreamOptions<'a> {
+    #[serde(borrow, deserialize_with = "present")]
+    include_usage: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -60,7 +77,7 @@ impl RawRequest {
     ///
     /// # Errors
     ///
-    /// Fails if it is no JSON object.
+    /// Fails if it is no JSON object, or says twice what is looked for in it.
     pub fn parse(body: impl Into<Bytes>) -> Result<Self, RawRequestError> {
         let body = body.into();
         let known = known(&body)?;
@@ -76,11 +93,18 @@ impl RawRequest {
             .or(known.max_output_tokens.0)
             .or(known.max_output_tokens_camel.0)
             .or(in_generation);
-        let model = known.model.filled().map(str::to_owned);
-        let is_stream = known.stream.is_some_and(|stream| stream.get() == "true");
+        let model = match known.model {
+            Some(model) => serde_json::from_str::<Text<'_>>(model.get())?
+                .filled()
+                .map(str::to_owned),
+            None => None,
+        };
+        let usage = stream_options(&known)?.and_then(|options| options.include_usage);
         Ok(Self {
             model,
-            is_stream,
+            has_stream: known.stream.is_some_and(|stream| stream.get() != "null"),
+            is_stream: known.stream.is_some_and(is_true),
+            wants_usage: usage.is_some_and(is_true),
             max_tokens,
             body,
         })
@@ -94,6 +118,28 @@ impl RawRequest {
     /// Returns whether it asks for a stream.
     pub fn is_stream(&self) -> bool {
         self.is_stream
+    }
+
+    /// Returns whether it says anything about a stream; where it does not, none is asked for.
+    pub fn has_stream(&self) -> bool {
+        self.has_stream
+    }
+
+    /// Returns whether it asks openai-chat for the usage in its stream.
+    pub fn wants_usage(&self) -> bool {
+        self.wants_usage
+    }
+
+    /// Returns whether a stream of `wire` can be put together into the whole body that the request
+    /// would have got without one.
+    pub fn is_assemblable(&self, wire: Wire) -> bool {
+        assemble::is_assemblable(wire.name(), &self.body)
+    }
+
+    /// Returns whether it names something that lies in one account of the provider: an earlier
+    /// response, a conversation, a container or a file. No other upstream can answer it.
+    pub fn is_account_bound(&self) -> bool {
+        account::is_bound(&self.body)
     }
 
     /// Returns the most tokens of the answer.
@@ -117,11 +163,55 @@ impl RawRequest {
         if self.is_stream == stream {
             return self;
         }
-        let body = splice(&self.body, stream).map_or(self.body, Bytes::from);
+        let value = if stream { "true" } else { "false" };
+        let Some(body) = known(&self.body)
+            .ok()
+            .and_then(|known| splice(&self.body, "stream", known.stream, value))
+        else {
+            return self;
+        };
         Self {
-            body,
+            body: body.into(),
+            has_stream: true,
             is_stream: stream,
             ..self
+        }
+    }
+
+    /// Returns the request with its model as given; all other bytes stay as they are.
+    #[must_use]
+    pub fn with_model(self, model: &str) -> Self {
+        if self.model.as_deref() == Some(model) {
+            return self;
+        }
+        let value = serde_json::Value::from(model).to_string();
+        let Some(body) = known(&self.body)
+            .ok()
+            .and_then(|known| splice(&self.body, "model", known.model, &value))
+        else {
+            return self;
+        };
+        Self {
+            body: body.into(),
+            model: Some(model.to_owned()).filter(|model| !model.is_empty()),
+            ..self
+        }
+    }
+
+    /// Returns the request so that it asks openai-chat for the usage in its stream; all other bytes
+    /// stay as they are, and so does one whose `stream_options` are no object.
+    #[must_use]
+    pub fn with_usage(self) -> Self {
+        if self.wants_usage {
+            return self;
+        }
+        match splice_usage(&self.body) {
+            Some(body) => Self {
+                body: body.into(),
+                wants_usage: true,
+                ..self
+            },
+            None => self,
         }
     }
 }
@@ -138,25 +228,54 @@ fn known(body: &[u8]) -> Result<Known<'_>, serde_json::Error> {
         .ok_or_else(|| serde::de::Error::custom("expected an object"))
 }
 
-/// Returns `body` with the value of its `stream` replaced, or put in where it has none.
-fn splice(body: &[u8], stream: bool) -> Option<Vec<u8>> {
-    let value = stream.to_string();
+fn is_true(raw: &RawValue) -> bool {
+    raw.get() == "true"
+}
+
+/// Returns the options of the stream, if they are an object.
+fn stream_options<'a>(known: &Known<'a>) -> Result<Option<StreamOptions<'a>>, serde_json::Error> {
+    let Some(options) = known.stream_options else {
+        return Ok(None);
+    };
+    serde_json::from_str::<Object<StreamOptions<'a>>>(options.get()).map(|options| options.0)
+}
+
+/// Returns `body`, made to ask for usage.
+fn splice_usage(body: &[u8]) -> Option<Vec<u8>> {
     let known = known(body).ok()?;
-    let (at, old, new) = if let Some(old) = known.stream {
+    match known
+        .stream_options
+        .filter(|options| options.get() != "null")
+    {
+        None => {
+            let value = r#"{"include_usage":true}"#;
+            splice(body, "stream_options", known.stream_options, value)
+        }
+        Some(whole) => {
+            let options = stream_options(&known).ok()??;
+            let inner = whole.get().as_bytes();
+            let spliced = splice(inner, "include_usage", options.include_usage, "true")?;
+            let spliced = std::str::from_utf8(&spliced).ok()?;
+            splice(body, "stream_options", Some(whole), spliced)
+        }
+    }
+}
+
+/// Returns the object `body` with a value replaced, or put in under `name` where there is none.
+/// `old` is a part of `body`.
+fn splice(body: &[u8], name: &str, old: Option<&RawValue>, value: &str) -> Option<Vec<u8>> {
+    let (at, old, new) = if let Some(old) = old {
         let at = old
             .get()
             .as_ptr()
             .addr()
             .checked_sub(body.as_ptr().addr())?;
-        (at, old.get().len(), value)
+        (at, old.get().len(), value.to_owned())
     } else {
         let at = memchr::memchr(b'{', body)? + 1;
         let is_empty = body.get(at..)?.trim_ascii_start().starts_with(b"}");
-        (
-            at,
-            0,
-            format!("\"stream\":{value}{}", if is_empty { "" } else { "," }),
-        )
+        let comma = if is_empty { "" } else { "," };
+        (at, 0, format!("\"{name}\":{value}{comma}"))
     };
     let (before, after) = (body.get(..at)?, body.get(at + old..)?);
     Some([before, new.as_bytes(), after].concat())
@@ -196,6 +315,106 @@ mod tests {
                 stream
             );
         }
+    }
+
+    #[test]
+    fn a_model_is_put_in_its_place() {
+        for (body, model, expected) in [
+            (
+                r#"{"x": 1.0, "model" : "a" , "y":[]}"#,
+                "b",
+                r#"{"x": 1.0, "model" : "b" , "y":[]}"#,
+            ),
+            (r#"{"x":1}"#, "b", r#"{"model":"b","x":1}"#),
+            ("{}", "b", r#"{"model":"b"}"#),
+            (r#"{"model":null}"#, "b", r#"{"model":"b"}"#),
+            (
+                r#"{"mod\u0065l":"a\u0062\"c"}"#,
+                "d\\e\"\n\u{e9}",
+                "{\"mod\\u0065l\":\"d\\\\e\\\"\\n\u{e9}\"}",
+            ),
+            (
+                r#"{"metadata":{"model":"a"},"model":"a"}"#,
+                "b",
+                r#"{"metadata":{"model":"a"},"model":"b"}"#,
+            ),
+        ] {
+            let request = RawRequest::parse(body).unwrap().with_model(model);
+
+            assert_eq!(request.body(), expected.as_bytes());
+            assert_eq!(request.model(), Some(model));
+            assert_eq!(RawRequest::parse(request.body().clone()).unwrap(), request);
+        }
+    }
+
+    #[test]
+    fn usage_is_asked_for_in_the_options_that_are_there() {
+        for (body, expected) in [
+            (
+                r#"{"stream":true}"#,
+                r#"{"stream_options":{"include_usage":true},"stream":true}"#,
+            ),
+            (
+                r#"{"stream_options" : null}"#,
+                r#"{"stream_options" : {"include_usage":true}}"#,
+            ),
+            (
+                r#"{"stream_options":{ }}"#,
+                r#"{"stream_options":{"include_usage":true }}"#,
+            ),
+            (
+                r#"{"stream_options":{"a": 1.0},"b":2}"#,
+                r#"{"stream_options":{"include_usage":true,"a": 1.0},"b":2}"#,
+            ),
+            (
+                r#"{"stream_options":{"include_usage": false, "a":1}}"#,
+                r#"{"stream_options":{"include_usage": true, "a":1}}"#,
+            ),
+        ] {
+            let before = RawRequest::parse(body).unwrap();
+            assert!(!before.wants_usage());
+
+            let request = before.with_usage();
+
+            assert_eq!(request.body(), expected.as_bytes());
+            assert!(request.wants_usage());
+            assert_eq!(RawRequest::parse(request.body().clone()).unwrap(), request);
+            assert_eq!(request.clone().with_usage(), request);
+        }
+        let odd = RawRequest::parse(r#"{"stream_options":"all"}"#).unwrap();
+        assert_eq!(odd.clone().with_usage(), odd);
+    }
+
+    #[test]
+    fn a_stream_that_is_not_spoken_of_is_told_apart() {
+        for (body, has_stream, is_stream) in [
+            ("{}", false, false),
+            (r#"{"stream":null}"#, false, false),
+            (r#"{"stream":false}"#, true, false),
+            (r#"{"stream":true}"#, true, true),
+            (r#"{"stream":"true"}"#, true, false),
+        ] {
+            let request = RawRequest::parse(body).unwrap();
+            let found = (request.has_stream(), request.is_stream());
+            assert_eq!(found, (has_stream, is_stream), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_twice_is_refused() {
+        for body in [
+            r#"{"model":"a","model":"b"}"#,
+            r#"{"model":"a","mod\u0065l":"b"}"#,
+            r#"{"stream":false,"stream":true}"#,
+            r#"{"max_tokens":1,"max_tokens":2}"#,
+            r#"{"stream_options":{},"stream_options":null}"#,
+            r#"{"stream_options":{"include_usage":true,"include_usage":false}}"#,
+        ] {
+            let error = RawRequest::parse(body).unwrap_err().to_string();
+            assert!(error.contains("duplicate field"), "{body}: {error}");
+        }
+        // What nobody here acts on passes, as it always did.
+        assert!(RawRequest::parse(r#"{"seed":1,"seed":2}"#).is_ok());
     }
 
     #[test]
