@@ -61,6 +61,7 @@ fn of_transport(error: &TransportError, phase: Phase) -> Failure {
     let code = match error.kind {
         // Before the headers it is no HTTP server that answers; after them the stream was torn.
         TransportErrorKind::Unreadable if phase < Phase::BeforeContent => FailureCode::Unreadable,
+        TransportErrorKind::NotHttp2 { .. } => FailureCode::Unreadable,
         TransportErrorKind::Unsendable => FailureCode::RefusedSetting,
         _ => FailureCode::ConnectionLost,
     };
@@ -71,6 +72,7 @@ fn of_transport(error: &TransportError, phase: Phase) -> Failure {
     };
     let mut failure = Failure::new(code, phase);
     failure.detail = Some(with_cause(error.to_string(), cause));
+    failure.advice = error.hint().map(str::to_owned);
     failure
 }
 

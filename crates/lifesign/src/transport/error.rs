@@ -228,6 +228,11 @@ pub enum TransportErrorKind {
     },
     /// An HTTP/2 PING was not answered in time.
     KeepAlive,
+    /// What answered our HTTP/2 is something else.
+    NotHttp2 {
+        /// Whether it is HTTP/1.
+        http1: bool,
+    },
     /// Another error of the operating system.
     Os,
     /// The connection was reset.
@@ -239,6 +244,8 @@ pub enum TransportErrorKind {
     },
     /// The peer refused this HTTP/2 stream before doing anything with it.
     StreamRefused,
+    /// The connection was lost before the peer had said anything in HTTP/2.
+    Ungreeted,
     /// What arrived is not HTTP.
     Unreadable,
     /// The request cannot be sent over HTTP.
@@ -277,9 +284,27 @@ impl TransportError {
         })
     }
 
-    /// Returns the deepest cause as one line, for an operator.
+    /// Returns what to do about it, where something is known to help.
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self.kind {
+            TransportErrorKind::NotHttp2 { .. } => {
+                Some("take `http2 = true` from the upstream: the server there does not speak it")
+            }
+            TransportErrorKind::Ungreeted => Some(
+                "try again; if it recurs, the server may not speak HTTP/2: take `http2 = true` from \
+                 the upstream",
+            ),
+            _ => None,
+        }
+    }
+
+    /// Returns the deepest cause as one line, for an operator, unless the error itself says it or
+    /// says it better.
     pub fn detail(&self) -> Option<String> {
-        self.cause.as_ref().map(|cause| deepest(&**cause))
+        match self.kind {
+            TransportErrorKind::NotHttp2 { .. } | TransportErrorKind::Ungreeted => None,
+            _ => self.cause.as_ref().map(|cause| deepest(&**cause)),
+        }
     }
 }
 
@@ -300,6 +325,12 @@ impl fmt::Display for TransportError {
                 )
             }
             TransportErrorKind::KeepAlive => f.write_str("an HTTP/2 keep-alive was not answered"),
+            TransportErrorKind::NotHttp2 { http1: true } => {
+                f.write_str("the server answered HTTP/2 in HTTP/1")
+            }
+            TransportErrorKind::NotHttp2 { http1: false } => {
+                f.write_str("the server answered HTTP/2 with something else")
+            }
             TransportErrorKind::Os => f.write_str("the operating system reported an error"),
             TransportErrorKind::Reset => f.write_str("the connection was reset"),
             TransportErrorKind::StreamReset { reason } => {
@@ -311,6 +342,9 @@ impl fmt::Display for TransportError {
             }
             TransportErrorKind::StreamRefused => {
                 f.write_str("the server refused the HTTP/2 stream before starting on it")
+            }
+            TransportErrorKind::Ungreeted => {
+                f.write_str("the connection was closed before a word of HTTP/2 came")
             }
             TransportErrorKind::Unreadable => f.write_str("what arrived is not valid HTTP"),
             TransportErrorKind::Unsendable => f.write_str("the request is not valid HTTP"),

@@ -5,6 +5,7 @@
 //! and carries no further stream.
 
 mod driver;
+mod greeting;
 mod link;
 mod links;
 
@@ -120,7 +121,11 @@ impl Http2Exchange {
 
     fn lose(&mut self, error: hyper::Error, in_body: bool) -> TransportError {
         self.state = State::Ended;
-        let error = TransportError::of_hyper(error, in_body);
+        let error = self
+            .lease
+            .link()
+            .greeting()
+            .explain(TransportError::of_hyper(error, in_body));
         if error.is_of_connection() {
             self.poison();
         }

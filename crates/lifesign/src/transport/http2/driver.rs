@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Sleep;
 
+use super::greeting::{Greeted, Greeting};
 use super::link::{Link, Watch};
 use crate::timer::poll_at;
 use crate::transport::endpoint::Endpoint;
@@ -24,7 +25,7 @@ use crate::transport::error::TransportError;
 use crate::transport::meter::Line;
 use crate::transport::outgoing::Outgoing;
 
-type Streams = http2::Connection<TokioIo<Line>, Outgoing, Spawner>;
+type Streams = http2::Connection<TokioIo<Greeted>, Outgoing, Spawner>;
 
 /// Starts HTTP/2 on an open line.
 pub(super) async fn start(
@@ -34,6 +35,8 @@ pub(super) async fn start(
     changed: Arc<Notify>,
 ) -> Result<Arc<Link>, TransportError> {
     let meter = line.meter();
+    let greeting = Arc::new(Greeting::default());
+    let line = Greeted::new(line, Arc::clone(&greeting));
     let spawner = Spawner::default();
     let (sender, streams) = http2::Builder::new(spawner.clone())
         .timer(TokioTimer::new())
@@ -47,7 +50,9 @@ pub(super) async fn start(
         .await
         .map_err(|error| TransportError::of_hyper(error, false))?;
     let driver = Arc::clone(&spawner.driver);
-    let link = Arc::new(Link::new(sender, meter, endpoint, driver, changed));
+    let link = Arc::new(Link::new(
+        sender, meter, greeting, endpoint, driver, changed,
+    ));
     tokio::spawn(Driver {
         link: Arc::clone(&link),
         streams: Some(streams),

@@ -8,6 +8,7 @@ use hyper::client::conn::http2;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::greeting::Greeting;
 use crate::clock::now;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::meter::Meter;
@@ -17,6 +18,7 @@ use crate::transport::outgoing::Outgoing;
 pub(super) struct Link {
     sender: http2::SendRequest<Outgoing>,
     meter: Arc<Meter>,
+    greeting: Arc<Greeting>,
     endpoint: Endpoint,
     state: Mutex<LinkState>,
     /// Wakes the task that looks after the connection.
@@ -59,6 +61,7 @@ impl Link {
     pub(super) fn new(
         sender: http2::SendRequest<Outgoing>,
         meter: Arc<Meter>,
+        greeting: Arc<Greeting>,
         endpoint: Endpoint,
         driver: Arc<AtomicWaker>,
         changed: Arc<Notify>,
@@ -66,6 +69,7 @@ impl Link {
         Self {
             sender,
             meter,
+            greeting,
             endpoint,
             state: Mutex::new(LinkState {
                 streams: 0,
@@ -84,6 +88,10 @@ impl Link {
 
     pub(super) fn meter(&self) -> &Arc<Meter> {
         &self.meter
+    }
+
+    pub(super) fn greeting(&self) -> &Greeting {
+        &self.greeting
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {

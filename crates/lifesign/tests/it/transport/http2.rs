@@ -12,6 +12,8 @@ use lifesign::transport::{
     ConnectProgress, Connection, Endpoint, Exchange, Step, Transport, TransportConfig,
     TransportErrorKind,
 };
+use lifesign::{CallReport, CallRequest, Client, Request as Prompt, Upstream, Wire};
+use lifesign_core::{FailureCode, Layer, Origin, Target, Value, resolve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -581,4 +583,94 @@ fn connections_and_exchanges_can_cross_threads() {
     fn is_send<T: Send>() {}
     is_send::<Connection>();
     is_send::<Exchange>();
+}
+
+/// A server that knows no HTTP/2 was told as one that sends frames of an invalid size.
+#[tokio::test]
+async fn a_server_that_answers_in_other_words_than_http2_is_told_with_the_setting() {
+    let refusal = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    for (pieces, message) in [
+        ([refusal, ""], "the server answered HTTP/2 in HTTP/1"),
+        (
+            ["HT", "TP/1.0 505 Version Not Supported\r\n\r\n"],
+            "the server answered HTTP/2 in HTTP/1",
+        ),
+        (
+            ["<!DOCTYPE HTML>", "<p>Bad request version ('HTTP/2.0')"],
+            "the server answered HTTP/2 with something else",
+        ),
+    ] {
+        let report = call_at(move |mut socket| async move {
+            let mut opening = [0; 24];
+            socket.read_exact(&mut opening).await.unwrap();
+            for piece in pieces {
+                socket.write_all(piece.as_bytes()).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            closed(&mut socket).await;
+        })
+        .await;
+
+        let failure = report.failure.unwrap();
+        assert_eq!(failure.code, FailureCode::Unreadable);
+        assert!(failure.message.ends_with(message), "{}", failure.message);
+        assert!(failure.hint.unwrap().contains("`http2 = true`"));
+        assert!(!failure.retryable);
+        assert_eq!(report.attempts.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_on_http2_without_a_word_is_told_with_the_setting() {
+    let report = call_at(|mut socket| async move {
+        let mut opening = [0; 24];
+        socket.read_exact(&mut opening).await.unwrap();
+    })
+    .await;
+
+    let failure = report.failure.unwrap();
+    assert_eq!(failure.code, FailureCode::ConnectionLost);
+    assert!(
+        failure
+            .message
+            .contains("the connection was closed before a word of HTTP/2 came"),
+        "{}",
+        failure.message
+    );
+    assert!(failure.hint.unwrap().contains("`http2 = true`"));
+    assert!(failure.retryable);
+}
+
+/// Calls over HTTP/2 and serves each connection so.
+async fn call_at<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> CallReport
+where
+    F: Future<Output = ()> + Send,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            serve(socket).await;
+        }
+    });
+    let client = Client::with_transport(config()).unwrap();
+    let upstream = Upstream::new(Wire::OPENAI_CHAT, &url).unwrap().with_http2();
+    let mut layer = Layer::new();
+    for (key, value) in [
+        ("retry.transport.first_delay", "1ms"),
+        ("retry.attempts", "2"),
+    ] {
+        layer.set(key, Value::Text(value), Origin::Call).unwrap();
+    }
+    let wire = Wire::OPENAI_CHAT.defaults();
+    let target = Target {
+        wire: &wire,
+        host: None,
+        model: None,
+    };
+    let settings = resolve(&[&layer], &target).unwrap();
+
+    let request = CallRequest::new(upstream, Prompt::prompt("m", "hi")).settings(settings);
+    let failed = client.answer(request).await.unwrap_err();
+    CallReport::from(&*failed)
 }
