@@ -133,6 +133,22 @@ impl Assembly {
         }
     }
 
+    /// Notes what an event says of the answer, and keeps nothing of its content.
+    pub(crate) fn note(&mut self, event: &Event<'_>) {
+        if event.is_content() {
+            self.note_content(event.is_output());
+        } else {
+            self.add(event);
+        }
+    }
+
+    /// Notes that content arrived.
+    pub(crate) fn note_content(&mut self, is_output: bool) {
+        self.has_content = true;
+        self.has_output |= is_output;
+        self.answer.has_content = true;
+    }
+
     /// Returns what arrived; `is_whole` says whether the attempt succeeded.
     pub(crate) fn take(
         &mut self,

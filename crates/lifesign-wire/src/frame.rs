@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+pub(crate) use self::sse::Extent;
 pub use self::sse::{SseEvent, SseFrame, SseFramer};
 
 mod sse;

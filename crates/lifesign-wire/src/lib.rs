@@ -8,7 +8,7 @@ pub use self::error_body::ProviderError;
 pub use self::event::{Event, ToolPiece};
 pub use self::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
 pub use self::reader::{
-    Expect, Incomplete, ReadError, ReadLimits, Reader, SignReader, Sink, State,
+    Expect, Incomplete, ReadError, ReadLimits, Reader, RelayReader, SignReader, Sink, State,
 };
 pub use self::repetition::{Kind, Repetition};
 pub use self::request::{

@@ -9,14 +9,15 @@ use std::fmt;
 use lifesign_core::{FailureCode, HeartbeatOrigin, Progress, Sign};
 
 use self::extent::JsonExtent;
+pub use self::relay::RelayReader;
 pub use self::signs::SignReader;
 use crate::ProviderError;
 use crate::answer::{Answer, Assembly};
-use crate::dialect::{Decode, Finishes, Oddities, Told};
+use crate::dialect::{Decode, Finishes, Meaning, Oddities, Scanned, Slot, Told};
 use crate::error_body::error_in;
 use crate::event::Event;
 use crate::foreign::{self, Lookout};
-use crate::frame::{FrameLimits, Part, SseFrame, SseFramer, TooLarge};
+use crate::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
 use crate::judge::{self, Judge};
 use crate::mend::Mender;
 use crate::sample::sample;
@@ -24,6 +25,7 @@ use crate::sniff::{Body, Sniffer};
 use crate::wire::Wire;
 
 mod extent;
+mod relay;
 mod signs;
 
 /// What was asked for.
@@ -170,6 +172,8 @@ enum BodyState {
 /// What frames go through once they are cut.
 #[derive(Debug)]
 struct Decoding {
+    wire: Wire,
+    content: ContentUse,
     decoder: Mender,
     judge: Judge,
     assembly: Assembly,
@@ -183,6 +187,18 @@ struct Decoding {
     /// Whether the wire found anything that it knows.
     is_own: bool,
     lookout: Lookout,
+}
+
+/// What becomes of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ContentUse {
+    /// It is put together.
+    Kept,
+    /// It is judged and passed on. The decoder sees the first delta of each run alone.
+    Judged {
+        /// The part of the answer that the last delta went into.
+        slot: Option<Slot>,
+    },
 }
 
 /// Whether the answer said that it is over.
@@ -199,12 +215,18 @@ enum End {
 impl Reader {
     /// Returns a reader at the start of a body.
     pub fn new(wire: Wire, expect: Expect, limits: &ReadLimits) -> Self {
+        Self::of(wire, expect, limits, ContentUse::Kept)
+    }
+
+    fn of(wire: Wire, expect: Expect, limits: &ReadLimits, content: ContentUse) -> Self {
         Self {
             wire,
             expect,
             limits: *limits,
             body: BodyState::Sniffing(Sniffer::new()),
             decoding: Decoding {
+                wire,
+                content,
                 decoder: wire.decoder(),
                 judge: Judge::default(),
                 assembly: Assembly::default(),
@@ -446,10 +468,15 @@ impl Reader {
             return Ok(());
         };
         let body = std::mem::take(bytes);
-        if self.decoding.whole(&body, sink) {
-            return self.check_answer();
+        if !self.decoding.whole(&body, sink) {
+            return Err(self.unreadable(foreign::what_whole(&body), sample(&body)));
         }
-        Err(self.unreadable(foreign::what_whole(&body), sample(&body)))
+        if self.decoding.content != ContentUse::Kept
+            && let BodyState::Json { bytes, .. } = &mut self.body
+        {
+            *bytes = body;
+        }
+        self.check_answer()
     }
 
     fn check_wire(&self) -> Result<(), ReadError> {
@@ -504,6 +531,13 @@ impl Decoding {
                     sink.sign(Sign::heartbeat(HeartbeatOrigin::Provider));
                     return;
                 }
+                if let Some(meaning) = self.scan(&event) {
+                    self.has_event = true;
+                    self.is_own = true;
+                    self.assembly.note_content(meaning.told == Told::Output);
+                    sink.sign(self.judge.judge(meaning));
+                    return;
+                }
                 let meaning = self.decode(|decoder, sink| decoder.event(event, sink), sink);
                 if meaning.told == Told::Unreadable {
                     // The standard throws an event away whose end has not come, and so do we
@@ -521,6 +555,21 @@ impl Decoding {
                 sink.sign(self.judge.judge(meaning));
             }
         }
+    }
+
+    /// Judges one more delta of a run without decoding it, where nothing of it is kept.
+    fn scan(&mut self, event: &SseEvent<'_>) -> Option<Meaning> {
+        let ContentUse::Judged { slot: run } = &mut self.content else {
+            return None;
+        };
+        let before = run.take();
+        if event.error.is_some() || event.name == Some(b"error") {
+            return None;
+        }
+        let Scanned { meaning, slot } = self.wire.scan(event.data)?;
+        *run = slot;
+        let goes_on = slot.is_some() && slot == before;
+        (goes_on && matches!(meaning.told, Told::Output | Told::Reasoning)).then_some(meaning)
     }
 
     /// Decodes a whole body; returns whether it is an answer of the wire, or an error.
@@ -564,11 +613,15 @@ impl Decoding {
             end,
             failure,
             is_own,
+            content,
             ..
         } = self;
         let decoded = decode(decoder, &mut |event| {
             *is_own = true;
-            assembly.add(&event);
+            match content {
+                ContentUse::Kept => assembly.add(&event),
+                ContentUse::Judged { .. } => assembly.note(&event),
+            }
             match event {
                 Event::Finish(_) => *has_finish = true,
                 Event::Terminal => *end = End::Terminal,

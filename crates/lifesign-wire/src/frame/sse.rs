@@ -95,6 +95,15 @@ impl SseFramer {
         chunk: &[u8],
         mut each: impl FnMut(SseFrame<'_>),
     ) -> Result<(), TooLarge> {
+        self.push_measured(chunk, |frame, _| each(frame))
+    }
+
+    /// Takes the next bytes as [`push`](Self::push) does, and says of each frame where it ended.
+    pub(crate) fn push_measured(
+        &mut self,
+        chunk: &[u8],
+        mut each: impl FnMut(SseFrame<'_>, Extent),
+    ) -> Result<(), TooLarge> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
@@ -114,7 +123,8 @@ impl SseFramer {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
-        self.state.finish(&mut self.line, &mut each)
+        self.state
+            .finish(&mut self.line, &mut |frame, _| each(frame))
     }
 
     /// Returns how many of the bytes taken so far belong to a frame that is not whole.
@@ -122,6 +132,24 @@ impl SseFramer {
     /// Everything before them may be passed on as it came.
     pub fn pending(&self) -> usize {
         self.state.pending
+    }
+}
+
+/// Where a frame ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Bytes of the read that come behind it.
+    pub(crate) rest: usize,
+    /// Whether everything up to there is whole: not so for a comment inside an open event.
+    pub(crate) is_whole: bool,
+}
+
+impl Extent {
+    const fn whole(after: &[u8]) -> Self {
+        Self {
+            rest: after.len(),
+            is_whole: true,
+        }
     }
 }
 
@@ -148,7 +176,7 @@ impl State {
         &mut self,
         chunk: &[u8],
         carried: &mut Vec<u8>,
-        each: &mut impl FnMut(SseFrame<'_>),
+        each: &mut impl FnMut(SseFrame<'_>, Extent),
     ) -> Result<(), TooLarge> {
         let mut rest = self.skip_line_feed(chunk);
         if let Some(seen) = self.mark {
@@ -171,7 +199,7 @@ impl State {
             rest = match plain_event(fields.name, line, from_end) {
                 Some((event, after)) if is_first && self.fits(from_end, after) => {
                     fields.name = None;
-                    self.hand_out(event, each);
+                    self.hand_out(event, after, each);
                     after
                 }
                 _ => self.take_line(line, from_end, &mut fields, each)?,
@@ -187,7 +215,7 @@ impl State {
                 Begun::Other
             } {
                 Begun::Event(event, after) if self.fits(from_end, after) => {
-                    self.hand_out(event, each);
+                    self.hand_out(event, after, each);
                     after
                 }
                 Begun::Name => {
@@ -214,7 +242,7 @@ impl State {
     fn finish(
         &mut self,
         carried: &mut Vec<u8>,
-        each: &mut impl FnMut(SseFrame<'_>),
+        each: &mut impl FnMut(SseFrame<'_>, Extent),
     ) -> Result<(), TooLarge> {
         if let Some(seen) = self.mark.take() {
             carried.extend_from_slice(&MARK[..seen]);
@@ -228,7 +256,7 @@ impl State {
             self.take_line(line, &[], &mut fields, each)?;
         }
         if let Some(event) = self.held.event(fields, false) {
-            each(SseFrame::Event(event));
+            each(SseFrame::Event(event), Extent::whole(&[]));
         }
         carried.clear();
         self.held.clear();
@@ -243,10 +271,15 @@ impl State {
         self.pending + from_end.len() - after.len() <= most
     }
 
-    fn hand_out(&mut self, event: SseEvent<'_>, each: &mut impl FnMut(SseFrame<'_>)) {
+    fn hand_out(
+        &mut self,
+        event: SseEvent<'_>,
+        after: &[u8],
+        each: &mut impl FnMut(SseFrame<'_>, Extent),
+    ) {
         self.pending = 0;
         self.after_comment = false;
-        each(SseFrame::Event(event));
+        each(SseFrame::Event(event), Extent::whole(after));
     }
 
     /// Takes a whole line. Returns what comes behind its end, with which `from_end` begins.
@@ -256,19 +289,23 @@ impl State {
         line: &'a [u8],
         from_end: &'b [u8],
         fields: &mut Fields<'a>,
-        each: &mut impl FnMut(SseFrame<'_>),
+        each: &mut impl FnMut(SseFrame<'_>, Extent),
     ) -> Result<&'b [u8], TooLarge> {
         self.check(line.len())?;
         let width = self.end_width(from_end);
         let after = &from_end[width..];
         if line.is_empty() {
             self.pending = 0;
-            self.close(std::mem::take(fields), each);
+            self.close(std::mem::take(fields), after, each);
         } else if let Some(text) = line.strip_prefix(b":") {
             let in_event = self.pending > line.len();
             self.pending = if in_event { self.pending + width } else { 0 };
             self.after_comment = true;
-            each(SseFrame::Comment(strip_space(text)));
+            let extent = Extent {
+                rest: after.len(),
+                is_whole: !in_event,
+            };
+            each(SseFrame::Comment(strip_space(text)), extent);
         } else {
             self.pending += width;
             self.take_field(line, fields);
@@ -303,11 +340,17 @@ impl State {
         }
     }
 
-    fn close(&mut self, fields: Fields<'_>, each: &mut impl FnMut(SseFrame<'_>)) {
+    fn close(
+        &mut self,
+        fields: Fields<'_>,
+        after: &[u8],
+        each: &mut impl FnMut(SseFrame<'_>, Extent),
+    ) {
+        let extent = Extent::whole(after);
         if let Some(event) = self.held.event(fields, true) {
-            each(SseFrame::Event(event));
+            each(SseFrame::Event(event), extent);
         } else if !self.after_comment {
-            each(SseFrame::Blank);
+            each(SseFrame::Blank, extent);
         }
         self.after_comment = false;
         self.held.clear();
