@@ -2,14 +2,18 @@
 //!
 //! An attempt is polled, never spawned: dropping it closes the socket at once. A byte goes one way
 //! through it: from the transport to the watch's raw clock, through content decoding to the
-//! [`Reader`], whose signs go to the watch and whose events go to the caller.
+//! [`Intake`], whose signs go to the watch and whose items go to the caller.
+//!
+//! A [`Client`](crate::Client) makes its attempts here, and so does a program that passes answers
+//! on and decides about retries itself.
 
 mod end;
+mod errand;
 mod failure;
 mod head;
-mod taker;
+mod intake;
+mod pieces;
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,120 +21,153 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, header, response};
-use lifesign_core::{Commit, Hints, Phase, Watch};
+use http::{HeaderMap, Request, header, response};
+use lifesign_core::{Ages, Hints, Notice, Phase, Watch};
 use lifesign_wire::recording::Ending;
-use lifesign_wire::{Expect, ProviderError, Reader, State};
+use lifesign_wire::{ProviderError, State};
 
-pub(crate) use self::end::{AttemptEnd, Cause};
-pub(crate) use self::failure::failure_of;
+pub use self::end::{AttemptEnd, Cause, ResponseHead};
+pub use self::errand::Errand;
+pub use self::failure::failure_of;
 use self::head::Head;
-use self::taker::{Started, Taker};
+pub use self::intake::Intake;
+pub(crate) use self::pieces::Pieces;
 use crate::clock;
-use crate::event::CallEvent;
-use crate::guard::{Ask, Guard, Woken};
-use crate::job::Job;
+pub use crate::guard::Guard;
+use crate::guard::{Ask, Woken};
 use crate::recorder::Recorder;
 use crate::transport::{
     ConnectError, ConnectProgress, Connection, ContentDecoder, Exchange, Step, TransportError,
 };
 
 /// One HTTP request under way.
-pub(crate) struct Attempt {
-    job: Arc<Job>,
+pub struct Attempt<I> {
     guard: Guard,
     link: Link,
+    terms: Terms,
     /// What the response's head said, once it is here.
     head: Option<Head>,
-    reader: Reader,
-    /// Events that the caller has not taken yet.
-    ready: VecDeque<CallEvent>,
-    /// The id and model of the answer, held back until the commit.
-    started: Started,
+    intake: I,
+    /// What the watch has to say, until the caller takes it.
+    notice: Option<Notice>,
     /// Until when late usage is waited for, once every choice has a finish.
     grace_until: Option<Duration>,
     ended: Option<Box<AttemptEnd>>,
 }
 
 /// What an attempt has to say.
-pub(crate) enum AttemptStep {
-    /// Something for the caller.
-    Event(CallEvent),
+#[derive(Debug)]
+pub enum AttemptStep<T> {
+    /// Something that the intake made of the answer.
+    Item(T),
+    /// The content has been quiet for long.
+    Notice(Notice),
     /// It is over.
     Ended(Box<AttemptEnd>),
 }
 
+/// What of the errand is needed after the request was sent.
+struct Terms {
+    error_body_limit: Duration,
+    grace_usage: Duration,
+    recorder: Option<Arc<dyn Recorder>>,
+}
+
 enum Link {
-    Opening {
-        opening: Pin<Box<dyn Future<Output = Result<Connection, ConnectError>> + Send>>,
-        progress: ConnectProgress,
-    },
+    Opening(Box<Opening>),
     Exchanging(Box<Exchange>),
     Over,
 }
 
-impl Attempt {
+struct Opening {
+    request: Request<Bytes>,
+    connecting: Pin<Box<dyn Future<Output = Result<Connection, ConnectError>> + Send>>,
+    progress: ConnectProgress,
+}
+
+impl<I: Intake> Attempt<I> {
     /// Starts an attempt whose watch is already on the guard's monitor.
-    pub(crate) fn start(job: Arc<Job>, guard: Guard, fresh: bool) -> Self {
+    pub fn start(errand: Errand, guard: Guard, intake: I) -> Self {
+        let Errand {
+            transport,
+            endpoint,
+            fresh,
+            request,
+            error_body_limit,
+            grace_usage,
+            recorder,
+        } = errand;
         let progress = ConnectProgress::new();
-        let opening = Box::pin({
-            let (job, progress) = (Arc::clone(&job), progress.clone());
-            async move {
-                job.transport
-                    .open(&job.upstream.endpoint(), fresh, &progress)
-                    .await
-            }
+        let connecting = Box::pin({
+            let progress = progress.clone();
+            async move { transport.open(&endpoint, fresh, &progress).await }
         });
-        let expect = if job.shape.streamed {
-            Expect::Stream
-        } else {
-            Expect::Whole
-        };
-        let reader = Reader::new(job.upstream.wire(), expect, &job.read_limits());
         Self {
-            job,
             guard,
-            link: Link::Opening { opening, progress },
+            link: Link::Opening(Box::new(Opening {
+                request,
+                connecting,
+                progress,
+            })),
+            terms: Terms {
+                error_body_limit,
+                grace_usage,
+                recorder,
+            },
             head: None,
-            reader,
-            ready: VecDeque::new(),
-            started: Started::default(),
+            intake,
+            notice: None,
             grace_until: None,
             ended: None,
         }
     }
 
     /// Polls for what happens next. After the end nothing comes.
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<AttemptStep> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<AttemptStep<I::Item>> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Poll::Ready(AttemptStep::Event(event));
+            if let Some(item) = self.intake.next_item() {
+                return Poll::Ready(AttemptStep::Item(item));
+            }
+            if let Some(notice) = self.notice.take() {
+                return Poll::Ready(AttemptStep::Notice(notice));
             }
             if let Some(end) = self.ended.take() {
                 return Poll::Ready(AttemptStep::Ended(end));
             }
             match self.link {
-                Link::Opening { .. } => ready!(self.poll_opening(cx)),
+                Link::Opening(_) => ready!(self.poll_opening(cx)),
                 Link::Exchanging(_) => ready!(self.poll_exchange(cx)),
                 Link::Over => return Poll::Pending,
             }
         }
     }
 
+    /// Returns what takes the answer.
+    pub fn intake(&self) -> &I {
+        &self.intake
+    }
+
+    /// Returns what takes the answer.
+    pub fn intake_mut(&mut self) -> &mut I {
+        &mut self.intake
+    }
+
     /// Ends the attempt because the caller leaves.
-    pub(crate) fn cancel(&mut self) -> Option<Box<AttemptEnd>> {
+    ///
+    /// Its end is returned, if it was not over already.
+    pub fn cancel(&mut self) -> Option<Box<AttemptEnd>> {
         self.end(Some(Cause::Cancelled));
         self.ended.take()
     }
 
     fn poll_opening(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Link::Opening { opening, progress } = &mut self.link else {
+        let Link::Opening(opening) = &mut self.link else {
             return Poll::Ready(());
         };
         let (monitor, clock) = (self.guard.monitor().clone(), self.guard.clock());
         let woken = ready!(self.guard.poll(cx, None, |cx, _| {
-            let opened = opening.as_mut().poll(cx);
-            if let Some(stage) = progress.stage() {
+            let opened = opening.connecting.as_mut().poll(cx);
+            if let Some(stage) = opening.progress.stage() {
                 monitor.watch(|watch| watch.handle_connecting(stage, clock.elapsed()));
             }
             opened
@@ -138,7 +175,7 @@ impl Attempt {
         match woken {
             Woken::Ready(Ok(connection)) => self.send(connection),
             Woken::Ready(Err(error)) => self.end(Some(Cause::Connect(error))),
-            Woken::Notice(notice) => self.ready.push_back(CallEvent::Notice(notice)),
+            Woken::Notice(notice) => self.notice = Some(notice),
             Woken::Cut(cut) => self.end(Some(Cause::Cut(cut))),
             Woken::Deadline => {}
         }
@@ -147,7 +184,9 @@ impl Attempt {
 
     fn send(&mut self, connection: Connection) {
         self.guard.watch(Watch::handle_sending);
-        self.link = Link::Exchanging(Box::new(connection.send(self.job.request())));
+        if let Link::Opening(opening) = std::mem::replace(&mut self.link, Link::Over) {
+            self.link = Link::Exchanging(Box::new(connection.send(opening.request)));
+        }
     }
 
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -169,7 +208,7 @@ impl Attempt {
         match woken {
             Woken::Ready(Ok(step)) => self.handle_step(step),
             Woken::Ready(Err(error)) => self.handle_loss(error),
-            Woken::Notice(notice) => self.ready.push_back(CallEvent::Notice(notice)),
+            Woken::Notice(notice) => self.notice = Some(notice),
             // The status stands whatever the body of an error does.
             Woken::Cut(_) | Woken::Deadline if error_body_until.is_some() => self.end_by_status(),
             Woken::Cut(cut) => self.end_by(Cause::Cut(cut)),
@@ -201,7 +240,7 @@ impl Attempt {
         self.guard.watch(Watch::handle_headers);
         self.record(|recorder, at| recorder.head(at, head.status, &head.headers));
         let error_body = (!head.status.is_success())
-            .then(|| (Vec::new(), now.saturating_add(self.job.error_body_limit())));
+            .then(|| (Vec::new(), now.saturating_add(self.terms.error_body_limit)));
         let content = match ContentDecoder::new(head.headers.get(header::CONTENT_ENCODING)) {
             Ok(content) => content,
             // The status stands, whatever its body is packed in.
@@ -214,7 +253,11 @@ impl Attempt {
                 return self.end(Some(Cause::Encoding(error)));
             }
         };
-        self.head = Some(Head::new(head, content, error_body));
+        let is_success = error_body.is_none();
+        let head = self.head.insert(Head::new(head, content, error_body));
+        if is_success {
+            self.intake.head(head.status, &head.headers);
+        }
     }
 
     fn handle_chunk(&mut self, bytes: &Bytes) {
@@ -226,7 +269,9 @@ impl Attempt {
         let Some(mut content) = head.content.take() else {
             return self.handle_content(bytes);
         };
-        let decoded = content.decode(bytes, &mut |piece| self.handle_content(piece));
+        let decoded = content.decode(bytes, &mut |piece| {
+            self.handle_content(&Bytes::copy_from_slice(piece));
+        });
         if let Some(head) = &mut self.head {
             head.content = Some(content);
         }
@@ -237,7 +282,7 @@ impl Attempt {
         }
     }
 
-    fn handle_content(&mut self, bytes: &[u8]) {
+    fn handle_content(&mut self, bytes: &Bytes) {
         if self.ended.is_some() {
             return;
         }
@@ -249,34 +294,28 @@ impl Attempt {
             }
             return;
         }
-        let was_whole = self.reader.is_whole_body();
-        let mut taker = Taker::of(
-            &self.guard,
-            &mut self.ready,
-            &mut self.started,
-            self.job.hands_out,
-        );
-        if let Err(error) = self.reader.read(bytes, &mut taker) {
+        let was_whole = self.intake.is_whole_body();
+        if let Err(error) = self.intake.read(bytes, &self.guard) {
             return self.end(Some(Cause::Read(error)));
         }
-        if !was_whole && self.reader.is_whole_body() {
+        if !was_whole && self.intake.is_whole_body() {
             self.guard.watch(Watch::handle_whole_body);
         }
-        self.look_at_reader();
+        self.look_at_answer();
     }
 
-    fn look_at_reader(&mut self) {
-        match self.reader.state() {
+    fn look_at_answer(&mut self) {
+        match self.intake.state() {
             // Another choice has begun to speak after the others had finished.
             State::Open => self.grace_until = None,
             State::Finished => {
-                let grace = self.job.settings.grace_usage.value;
+                let grace = self.terms.grace_usage;
                 let until = self.guard.now().saturating_add(grace);
                 self.grace_until.get_or_insert(until);
             }
             State::Ended => self.complete(),
             State::Failed => {
-                let failure = self.reader.failure().cloned();
+                let failure = self.intake.failure().cloned();
                 self.end(failure.map(Cause::Provider));
             }
         }
@@ -293,17 +332,11 @@ impl Attempt {
             .as_ref()
             .and_then(|head| head.content.as_ref())
             .map(ContentDecoder::finish);
-        let mut taker = Taker::of(
-            &self.guard,
-            &mut self.ready,
-            &mut self.started,
-            self.job.hands_out,
-        );
-        if let Err(error) = self.reader.end(&mut taker) {
+        if let Err(error) = self.intake.end(&self.guard) {
             return self.end(Some(Cause::Read(error)));
         }
-        match (self.reader.state(), self.reader.outcome_at_eof(), truncated) {
-            (State::Failed, ..) => self.look_at_reader(),
+        match (self.intake.state(), self.intake.outcome_at_eof(), truncated) {
+            (State::Failed, ..) => self.look_at_answer(),
             (_, Ok(()), _) => self.complete(),
             (_, Err(_), Some(Err(error))) => self.end(Some(Cause::Encoding(error))),
             (_, Err(incomplete), _) => self.end(Some(Cause::Incomplete(incomplete))),
@@ -323,15 +356,9 @@ impl Attempt {
     /// A last frame whose blank line has not come counts if it parses whole: an event in hand beats
     /// a timer, and a lost line end is no lost answer.
     fn end_by(&mut self, cause: Cause) {
-        let mut taker = Taker::of(
-            &self.guard,
-            &mut self.ready,
-            &mut self.started,
-            self.job.hands_out,
-        );
-        let read = self.reader.end(&mut taker);
-        match self.reader.state() {
-            State::Ended | State::Failed if read.is_ok() => self.look_at_reader(),
+        let read = self.intake.end(&self.guard);
+        match self.intake.state() {
+            State::Ended | State::Failed if read.is_ok() => self.look_at_answer(),
             // Every choice has its finish: only late usage is lost.
             State::Finished if matches!(cause, Cause::Transport(_)) => self.complete(),
             _ => self.end(Some(cause)),
@@ -374,38 +401,33 @@ impl Attempt {
         match (link, &cause) {
             (Link::Exchanging(exchange), None | Some(Cause::Provider(_))) => exchange.finish(),
             (Link::Exchanging(exchange), _) if is_suspect => exchange.poison(),
-            (Link::Exchanging(_) | Link::Opening { .. } | Link::Over, _) => {}
+            (Link::Exchanging(_) | Link::Opening(_) | Link::Over, _) => {}
         }
         let ending = match cause {
             Some(Cause::Transport(_)) => Ending::Lost,
             _ => Ending::Left,
         };
         self.record(|recorder, at| recorder.end(at, ending));
-        let commit = self.commit();
+        let commit = self.intake.commit();
         let whole = cause.is_none();
         let hints = cause
             .as_ref()
             .map_or_else(Hints::default, |cause| self.hints(cause));
+        let answer = self.intake.take_answer(whole);
+        let (phase, ages) = match readings {
+            Some(readings) => (readings.phase, readings.ages),
+            None => (Phase::Ended, Ages::default()),
+        };
         self.ended = Some(Box::new(AttemptEnd {
             hints,
             commit,
-            answer: self.reader.take_answer(whole),
-            status: self.head.as_ref().map(|head| head.status),
+            answer,
             request_id: self.head.as_ref().and_then(Head::request_id),
-            phase: readings.map_or(Phase::Ended, |readings| readings.phase),
-            ages: readings.map(|readings| readings.ages).unwrap_or_default(),
+            phase,
+            ages,
             cause,
+            head: self.head.take().map(Head::into_response),
         }));
-    }
-
-    fn commit(&self) -> Commit {
-        if !self.reader.is_committed() {
-            Commit::Nothing
-        } else if self.reader.has_output() || self.job.hands_out {
-            Commit::Content
-        } else {
-            Commit::HeldReasoning
-        }
     }
 
     fn hints(&self, cause: &Cause) -> Hints {
@@ -424,7 +446,7 @@ impl Attempt {
     }
 
     fn record(&self, note: impl FnOnce(&dyn Recorder, Duration)) {
-        let Some(recorder) = &self.job.recorder else {
+        let Some(recorder) = &self.terms.recorder else {
             return;
         };
         let since = self.guard.watch(|watch, now| (watch.tally().sent, now));
@@ -434,10 +456,10 @@ impl Attempt {
     }
 }
 
-impl fmt::Debug for Attempt {
+impl<I> fmt::Debug for Attempt<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attempt")
-            .field("job", &self.job)
+            .field("guard", &self.guard)
             .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use lifesign_core::{
 };
 use lifesign_wire::Answer;
 
-use crate::attempt::{Attempt, AttemptEnd, AttemptStep, Cause, failure_of};
+use crate::attempt::{Attempt, AttemptEnd, AttemptStep, Cause, Pieces, failure_of};
 use crate::clock::{self, CallClock};
 use crate::event::CallEvent;
 use crate::guard::Guard;
@@ -49,7 +49,7 @@ enum State {
     /// Not begun.
     Admitting,
     /// Making an attempt.
-    Attempting(Box<Attempt>),
+    Attempting(Box<Attempt<Pieces>>),
     /// Waiting for a hold to end, or before the next attempt.
     Waiting { until: Duration },
     /// Over.
@@ -132,7 +132,8 @@ impl Call {
                 }
                 State::Attempting(attempt) => {
                     return Poll::Ready(Some(match ready!(attempt.poll_next(cx)) {
-                        AttemptStep::Event(event) => Ok(event),
+                        AttemptStep::Item(event) => Ok(event),
+                        AttemptStep::Notice(notice) => Ok(CallEvent::Notice(notice)),
                         AttemptStep::Ended(end) => self.conclude(*end),
                     }));
                 }
@@ -182,7 +183,7 @@ impl Call {
         let watch = Watch::new(bounds, &self.job.shape, began, self.lifetime_spent);
         self.monitor.begin_attempt(self.next_number(), watch);
         let guard = Guard::new(self.clock, self.monitor.clone());
-        let attempt = Attempt::start(Arc::clone(&self.job), guard, self.fresh);
+        let attempt = Attempt::start(self.job.errand(self.fresh), guard, self.job.pieces());
         self.state = State::Attempting(Box::new(attempt));
     }
 
@@ -258,7 +259,7 @@ impl Call {
         let number = self.next_number();
         let mut record =
             AttemptRecord::new(number, upstream.name(), end.phase, &tally, self.waited);
-        record.status = end.status;
+        record.status = end.status();
         record.request_id = end.request_id.as_deref().map(|id| upstream.masked(id));
         if let Some(failure) = &failure {
             record = record.failed(failure);
@@ -272,7 +273,7 @@ impl Call {
     fn failure(&self, cause: &Cause, end: &AttemptEnd, tally: &Tally) -> Failure {
         let mut failure = failure_of(cause, end.phase);
         failure.ages = end.ages;
-        failure.status = end.status;
+        failure.status = end.status();
         failure.request_id.clone_from(&end.request_id);
         failure.retry_after = end.hints.wait;
         failure.partial = !end.answer.is_empty();

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use lifesign_core::{Cut, Notice, Verdict, Watch};
+use lifesign_core::{Cut, Notice, Sign, Verdict, Watch};
 
 use crate::clock::CallClock;
 use crate::monitor::Monitor;
@@ -15,7 +15,7 @@ use crate::timer::LazyTimer;
 ///
 /// What is already on the socket is read before a verdict: a due timer lets the I/O driver turn
 /// once, polls the wire again, and only then judges, as [`Verdict::Look`] asks.
-pub(crate) struct Guard {
+pub struct Guard {
     clock: CallClock,
     monitor: Monitor,
     timer: LazyTimer,
@@ -57,7 +57,8 @@ enum Looking {
 }
 
 impl Guard {
-    pub(crate) const fn new(clock: CallClock, monitor: Monitor) -> Self {
+    /// Returns a guard over the attempt whose watch is on `monitor`, on the call's clock.
+    pub const fn new(clock: CallClock, monitor: Monitor) -> Self {
         Self {
             timer: LazyTimer::new(clock),
             clock,
@@ -74,8 +75,14 @@ impl Guard {
         &self.monitor
     }
 
-    pub(crate) fn now(&self) -> Duration {
+    /// Returns how long the call has lasted.
+    pub fn now(&self) -> Duration {
         self.clock.elapsed()
+    }
+
+    /// Tells the watch what a whole frame proves, which came at `now`.
+    pub fn handle_frame(&self, sign: Sign, now: Duration) {
+        self.monitor.watch(|watch| watch.handle_frame(sign, now));
     }
 
     /// Runs `act` on the attempt's watch with the time that it is now.

@@ -10,9 +10,10 @@ use http::header::{
 };
 use http::{Method, Request, Uri};
 use lifesign_core::{CallShape, Failure, FailureCode, HoldKey, HoldWait, Limit, Phase, Settings};
-use lifesign_wire::ReadLimits;
+use lifesign_wire::{Expect, ReadLimits, Reader};
 use uuid::Uuid;
 
+use crate::attempt::{Errand, Pieces};
 use crate::call_request::{Body, CallRequest, Terms};
 use crate::holds::Holds;
 use crate::recorder::Recorder;
@@ -114,31 +115,36 @@ impl Job {
         })
     }
 
-    /// Returns the request that every attempt sends.
-    pub(crate) fn request(&self) -> Request<Bytes> {
+    /// Returns what every attempt does.
+    pub(crate) fn errand(&self, fresh: bool) -> Errand {
+        Errand {
+            transport: Arc::clone(&self.transport),
+            endpoint: self.upstream.endpoint(),
+            fresh,
+            request: self.request(),
+            error_body_limit: error_body_limit(&self.settings),
+            grace_usage: self.settings.grace_usage.value,
+            recorder: self.recorder.clone(),
+        }
+    }
+
+    /// Returns what takes the answer.
+    pub(crate) fn pieces(&self) -> Pieces {
+        let expect = if self.shape.streamed {
+            Expect::Stream
+        } else {
+            Expect::Whole
+        };
+        let reader = Reader::new(self.upstream.wire(), expect, &read_limits(&self.settings));
+        Pieces::new(reader, self.hands_out)
+    }
+
+    fn request(&self) -> Request<Bytes> {
         let mut request = Request::new(self.body.clone());
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
         request
-    }
-
-    /// Returns the most bytes of what is read.
-    pub(crate) fn read_limits(&self) -> ReadLimits {
-        let limits = &self.settings.limits;
-        ReadLimits {
-            line: limits.line.value,
-            frame: limits.frame.value,
-            answer: limits.answer.value,
-        }
-    }
-
-    /// Returns how long the body of an error is read: as long as silence is borne.
-    pub(crate) fn error_body_limit(&self) -> Duration {
-        match self.settings.bounds.raw_silence.value {
-            Limit::After(limit) => limit.min(ERROR_BODY_TIME),
-            Limit::Off => ERROR_BODY_TIME,
-        }
     }
 
     /// Returns the hold that stands in the way, if there is one.
@@ -164,6 +170,24 @@ impl fmt::Debug for Job {
             .field("uri", &self.uri)
             .field("model", &self.model)
             .finish_non_exhaustive()
+    }
+}
+
+/// Returns the most bytes of what is read.
+pub fn read_limits(settings: &Settings) -> ReadLimits {
+    let limits = &settings.limits;
+    ReadLimits {
+        line: limits.line.value,
+        frame: limits.frame.value,
+        answer: limits.answer.value,
+    }
+}
+
+/// Returns how long the body of an error is read: as long as silence is borne.
+pub fn error_body_limit(settings: &Settings) -> Duration {
+    match settings.bounds.raw_silence.value {
+        Limit::After(limit) => limit.min(ERROR_BODY_TIME),
+        Limit::Off => ERROR_BODY_TIME,
     }
 }
 

@@ -30,7 +30,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod attempt;
+pub mod attempt;
 mod base_url;
 mod call;
 mod call_request;
@@ -54,6 +54,7 @@ mod upstream;
 pub use base_url::{BaseUrl, BaseUrlError};
 pub use call_request::CallRequest;
 pub use client::Client;
+pub use job::{error_body_limit, read_limits};
 pub use event::{CallEvent, ToolCallPiece};
 pub use monitor::{Doing, Monitor, Snapshot};
 pub use outcome::{Answered, Failed, Outcome};

@@ -19,7 +19,8 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    pub(crate) fn new(clock: CallClock, attempts: u32) -> Self {
+    /// Returns the monitor of a call that may make so many attempts and has begun none.
+    pub fn new(clock: CallClock, attempts: u32) -> Self {
         let live = Live {
             attempt: 0,
             of: attempts,
@@ -44,7 +45,8 @@ impl Monitor {
         })
     }
 
-    pub(crate) fn begin_attempt(&self, attempt: u32, watch: Watch) {
+    /// Notes that an attempt begins, and takes its watch.
+    pub fn begin_attempt(&self, attempt: u32, watch: Watch) {
         self.with(|live| {
             live.attempt = attempt;
             live.doing = Doing::Attempting;
@@ -53,7 +55,7 @@ impl Monitor {
     }
 
     /// Takes the watch of the attempt that has ended.
-    pub(crate) fn end_attempt(&self) -> Option<Watch> {
+    pub fn end_attempt(&self) -> Option<Watch> {
         self.with(|live| {
             live.doing = Doing::Ended;
             live.watch.take()
@@ -61,16 +63,17 @@ impl Monitor {
     }
 
     /// Says how many attempts the call may make after what has happened.
-    pub(crate) fn set_attempts(&self, of: u32) {
+    pub fn set_attempts(&self, of: u32) {
         self.with(|live| live.of = of);
     }
 
-    pub(crate) fn set_doing(&self, doing: Doing) {
+    /// Says what the call is doing from now on.
+    pub fn set_doing(&self, doing: Doing) {
         self.with(|live| live.doing = doing);
     }
 
     /// Runs `act` on the watch of the attempt under way, if there is one.
-    pub(crate) fn watch<T>(&self, act: impl FnOnce(&mut Watch) -> T) -> Option<T> {
+    pub fn watch<T>(&self, act: impl FnOnce(&mut Watch) -> T) -> Option<T> {
         self.with(|live| live.watch.as_mut().map(act))
     }
 
@@ -108,6 +111,8 @@ pub struct Snapshot {
 pub enum Doing {
     /// Nothing yet.
     Starting,
+    /// Waiting in line for its upstream.
+    Queued,
     /// Waiting for a hold on its upstream to end.
     Holding {
         /// When it ends, since the call began.

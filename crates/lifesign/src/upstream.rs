@@ -110,7 +110,8 @@ impl Upstream {
         resolve(&[layer], &target)
     }
 
-    pub(crate) fn endpoint(&self) -> Endpoint {
+    /// Returns where its connections lead.
+    pub fn endpoint(&self) -> Endpoint {
         Endpoint {
             http2: self.http2,
             ..self.base_url.endpoint().clone()
@@ -118,14 +119,14 @@ impl Upstream {
     }
 
     /// Returns the header that authorises a call.
-    pub(crate) fn authorization(&self) -> Option<(&'static str, String)> {
+    pub fn authorization(&self) -> Option<(&'static str, String)> {
         self.key
             .as_ref()
             .map(|key| self.wire.authorize(key.expose_secret()))
     }
 
     /// Takes the key out of what the provider said: some repeat what they were sent.
-    pub(crate) fn mask(&self, failure: &mut Failure) {
+    pub fn mask(&self, failure: &mut Failure) {
         let texts = [
             &mut failure.provider_message,
             &mut failure.detail,
@@ -138,7 +139,7 @@ impl Upstream {
     }
 
     /// Returns `text` without the key.
-    pub(crate) fn masked(&self, text: &str) -> String {
+    pub fn masked(&self, text: &str) -> String {
         let key = self.key.as_ref().map(ExposeSecret::expose_secret);
         // Shorter ones stand for nothing, and would be found in ordinary words.
         match key.filter(|key| key.len() >= SHORTEST_KEY) {
@@ -148,7 +149,7 @@ impl Upstream {
     }
 
     /// Says so where a call was turned away that carried no key.
-    pub(crate) fn advise(&self, failure: &mut Failure) {
+    pub fn advise(&self, failure: &mut Failure) {
         if self.key.is_none() && matches!(failure.status, Some(401 | 403)) {
             failure.advice = Some(format!(
                 "no key was sent; the wire's usual variable is {}",
@@ -157,7 +158,8 @@ impl Upstream {
         }
     }
 
-    pub(crate) fn hold_key(&self, model: Option<&str>) -> HoldKey {
+    /// Returns what a hold of a call to `model` is on.
+    pub fn hold_key(&self, model: Option<&str>) -> HoldKey {
         let credential = self.key.as_ref().map(ExposeSecret::expose_secret);
         hold_key(
             format!("{} {}", self.name, self.base_url),

@@ -7,7 +7,7 @@ use super::end::Cause;
 use crate::transport::{ConnectError, EncodingError, TransportError, TransportErrorKind};
 
 /// Returns the failure that `cause` is to an attempt that stood in `phase`.
-pub(crate) fn failure_of(cause: &Cause, phase: Phase) -> Failure {
+pub fn failure_of(cause: &Cause, phase: Phase) -> Failure {
     match cause {
         Cause::Cancelled => Failure::new(FailureCode::Cancelled, phase),
         Cause::Connect(error) => of_connect(error),

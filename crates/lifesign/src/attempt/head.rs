@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::header::LOCATION;
 use http::{HeaderMap, HeaderValue, response};
 
+use super::end::ResponseHead;
 use crate::transport::ContentDecoder;
 
 /// What the head of the response said, and what its body goes through.
@@ -27,6 +28,15 @@ impl Head {
             headers: copied(&head.headers),
             content,
             error_body,
+        }
+    }
+
+    /// Returns what is left of the response: status, headers, and the body of an error.
+    pub(super) fn into_response(self) -> ResponseHead {
+        ResponseHead {
+            status: self.status,
+            headers: self.headers,
+            error_body: self.error_body.map(|(body, _)| body),
         }
     }
 
