@@ -41,7 +41,10 @@ pub use explain::{Explained, explain};
 pub use failure::{Failure, FailureCode, FailureReport, TEXT_CHARS, quote};
 pub use glob::glob;
 pub use hold::{Hold, HoldKey, HoldWait, Holds};
-pub use key::{KEYS, Key, UPSTREAM_KEYS, UpstreamKey, reference_markdown, unknown_setting};
+pub use key::{
+    FileKey, KEYS, Key, KeyTable, Shape, UPSTREAM_KEYS, reference_markdown, unknown_setting,
+    written,
+};
 pub use phase::{Phase, Stage};
 pub use profile::Profile;
 pub use progress::{Clock, Finding, HeartbeatOrigin, Progress};

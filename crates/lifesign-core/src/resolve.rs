@@ -69,6 +69,11 @@ impl Layer {
         self.entries.is_empty()
     }
 
+    /// Returns the names of what the layer sets, in the order in which it does.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.entries.iter().map(|entry| entry.key.name)
+    }
+
     /// Returns the profile that the layer names last, if it names one.
     fn profile(&self) -> Result<Option<Setting<Profile>>, SettingError> {
         let mut settings = Settings::default();

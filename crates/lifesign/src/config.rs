@@ -11,9 +11,14 @@ use lifesign_core::{
     Layer, Origin, SettingError, Settings, Target, Value, resolve, unknown_setting,
 };
 
+pub use self::entry::Entry;
+use self::extension::Nothing;
+pub use self::extension::{Element, Extension};
 pub use self::upstream::{KeySource, UpstreamConfig};
 
+mod entry;
 mod env;
+mod extension;
 mod file;
 mod opened;
 mod upstream;
@@ -62,21 +67,48 @@ impl Config {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         assignments: &[String],
     ) -> Result<Self, SettingError> {
+        Self::load_with(path, variables, assignments, &mut Nothing)
+    }
+
+    /// Does what [`load`](Self::load) does, and hands over to `extension` what is its.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first thing that cannot be used, with its position.
+    pub fn load_with(
+        path: Option<&Path>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        assignments: &[String],
+        extension: &mut dyn Extension,
+    ) -> Result<Self, SettingError> {
         let file = match path {
-            Some(path) => file::read(path)?,
+            Some(path) => file::read(path, extension)?,
             None => file::Contents::default(),
         };
+        let env = env::layer(variables, extension)?;
         let mut call = Layer::new();
         for assignment in assignments {
             let (key, value) = parse_assignment(assignment)?;
-            call.set(key, value, Origin::Call)?;
+            match (env::find(key, extension)?, value) {
+                (Some(others), Value::Text(text)) => {
+                    let entry = Entry::of_flag(others.name, others.accepted, text);
+                    extension.handle_setting(&entry)?;
+                }
+                (Some(_), _) => {}
+                (None, value) => call.set(key, value, Origin::Call)?,
+            }
         }
         Ok(Self {
             file: file.layer,
-            env: env::layer(variables)?,
+            env,
             call,
             upstreams: file.upstreams,
         })
+    }
+
+    /// Adds an upstream that stands in no file, after those that do.
+    pub fn push_upstream(&mut self, upstream: UpstreamConfig) {
+        self.upstreams.push(upstream);
     }
 
     /// Returns the upstreams of the file, in their order.
@@ -119,16 +151,37 @@ impl Config {
         upstream: &UpstreamConfig,
         model: Option<&str>,
     ) -> Result<Settings, SettingError> {
+        self.settings_between(&Layer::new(), upstream, model, &Layer::new())
+    }
+
+    /// Does what [`settings_for`](Self::settings_for) does, with `defaults` below everything that
+    /// is set and `strongest` above.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the settings ask for one that is missing.
+    pub fn settings_between(
+        &self,
+        defaults: &Layer,
+        upstream: &UpstreamConfig,
+        model: Option<&str>,
+        strongest: &Layer,
+    ) -> Result<Settings, SettingError> {
         let wire = upstream.wire.defaults();
         let target = Target {
             wire: &wire,
             host: Some(upstream.base_url.host()),
             model,
         };
-        resolve(
-            &[&self.file, &upstream.layer, &self.env, &self.call],
-            &target,
-        )
+        let layers = [
+            defaults,
+            &self.file,
+            &upstream.layer,
+            &self.env,
+            &self.call,
+            strongest,
+        ];
+        resolve(&layers, &target)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The table.
 
-use super::{Field, Key, Slot};
+use super::{Field, FileKey, Key, Shape, Slot};
 
 /// Names a place in the settings, for reading and for writing.
 macro_rules! at {
@@ -236,79 +236,76 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-/// A key of an `[[upstream]]`.
-#[derive(Clone, Copy, Debug)]
-pub struct UpstreamKey {
-    /// The name.
-    pub name: &'static str,
-    /// What it accepts, for people.
-    pub accepted: &'static str,
-    /// The default, for people.
-    pub default: &'static str,
-    /// What it sets, in one line.
-    pub doc: &'static str,
-}
-
 /// Every key of an `[[upstream]]`.
-pub const UPSTREAM_KEYS: &[UpstreamKey] = &[
-    UpstreamKey {
+pub const UPSTREAM_KEYS: &[FileKey] = &[
+    FileKey {
         name: "name",
+        shape: Shape::Text,
         accepted: "text, once in the file",
         default: "must be given",
         doc: "the name by which `--upstream` and reports know it",
     },
-    UpstreamKey {
+    FileKey {
         name: "wire",
+        shape: Shape::OneOf(&["openai-chat", "openai-responses", "anthropic"]),
         accepted: "\"openai-chat\", \"openai-responses\" or \"anthropic\"",
         default: "must be given",
         doc: "the dialect it speaks",
     },
-    UpstreamKey {
+    FileKey {
         name: "base_url",
+        shape: Shape::Text,
         accepted: "an http or https URL such as \"https://api.openai.com/v1\"",
         default: "must be given",
         doc: "where it is; without a path `/v1` is added, any other path is kept",
     },
-    UpstreamKey {
+    FileKey {
         name: "api_key",
+        shape: Shape::KeySource,
         accepted: "{ env = \"NAME\" } or { file = \"PATH\" }",
         default: "the wire's usual variable",
         doc: "where its key is; never the key itself; a relative path starts at the directory of the \
               configuration file",
     },
-    UpstreamKey {
+    FileKey {
         name: "models",
+        shape: Shape::Texts,
         accepted: "an array of patterns such as [\"gpt-*\"]",
         default: "every model",
         doc: "the models it has",
     },
-    UpstreamKey {
+    FileKey {
         name: "http2",
+        shape: Shape::Flag,
         accepted: "true or false",
         default: "false",
         doc: "whether to speak HTTP/2 with it",
     },
-    UpstreamKey {
+    FileKey {
         name: "pool_idle",
+        shape: Shape::CountOrZero,
         accepted: "a whole number, 0 for none",
         default: "32",
         doc: "how many idle connections are kept, for 90 s",
     },
-    UpstreamKey {
+    FileKey {
         name: "tls_extra_roots",
+        shape: Shape::Text,
         accepted: "the path of a PEM file",
         default: "none",
         doc: "certificates to trust besides those of the system; a relative path starts at the \
               directory of the configuration file",
     },
-    UpstreamKey {
+    FileKey {
         name: "bounds",
+        shape: Shape::Settings("bounds"),
         accepted: "a table, or \"off\"",
         default: "none",
         doc: "its own `[bounds]`, stronger than those of the file",
     },
-    UpstreamKey {
+    FileKey {
         name: "retry",
+        shape: Shape::Settings("retry"),
         accepted: "a table",
         default: "none",
         doc: "its own `[retry]`, stronger than that of the file",

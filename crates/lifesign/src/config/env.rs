@@ -2,7 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 
-use lifesign_core::{KEYS, Key, Layer, Origin, SettingError, Value};
+use lifesign_core::{FileKey, Key, Layer, Origin, SettingError, Value, unknown_setting};
+
+use super::entry::Entry;
+use super::extension::Extension;
+use super::file::names;
 
 /// Reads the settings among `variables`: `LIFESIGN_BOUNDS__RAW_SILENCE` is `bounds.raw_silence`.
 ///
@@ -11,11 +15,12 @@ use lifesign_core::{KEYS, Key, Layer, Origin, SettingError, Value};
 /// else's, such as the key's.
 pub(super) fn layer(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
+    extension: &mut dyn Extension,
 ) -> Result<Layer, SettingError> {
     let mut settings = Vec::new();
     for (name, value) in variables {
         let name = name.to_string_lossy();
-        let key = key(&name).map_err(|error| error.with_position(&*name))?;
+        let key = key(&name, extension).map_err(|error| error.with_position(&*name))?;
         if let Some(key) = key {
             settings.push((key, name.into_owned(), value));
         }
@@ -24,36 +29,68 @@ pub(super) fn layer(
     settings.sort();
     let mut layer = Layer::new();
     for (key, name, value) in settings {
-        set(&mut layer, &key, &value).map_err(|error| error.with_position(name))?;
+        set(&mut layer, extension, &key, &name, &value)
+            .map_err(|error| error.with_position(name))?;
     }
     Ok(layer)
 }
 
-fn set(layer: &mut Layer, key: &str, value: &OsStr) -> Result<(), SettingError> {
+fn set(
+    layer: &mut Layer,
+    extension: &mut dyn Extension,
+    key: &str,
+    variable: &str,
+    value: &OsStr,
+) -> Result<(), SettingError> {
+    let others = find(key, extension)?;
     let Some(text) = value.to_str() else {
-        let key = Key::find(key)?;
-        return Err(SettingError::new(key.name, "is not UTF-8 text").with_accepted(key.accepted()));
+        let accepted = match others {
+            Some(others) => others.accepted,
+            None => Key::find(key)?.accepted(),
+        };
+        return Err(SettingError::new(key, "is not UTF-8 text").with_accepted(accepted));
     };
-    layer.set(key, Value::of_text(text), Origin::Env)
+    match others {
+        _ if Value::of_text(text) == Value::Null => Ok(()),
+        Some(others) => extension.handle_setting(&Entry::of_variable(
+            others.name,
+            others.accepted,
+            variable,
+            text,
+        )),
+        None => layer.set(key, Value::of_text(text), Origin::Env),
+    }
+}
+
+/// Returns the setting of the extension's that has this name; `None` where it is the client's.
+pub(super) fn find(
+    name: &str,
+    extension: &dyn Extension,
+) -> Result<Option<&'static FileKey>, SettingError> {
+    if let Some(problem) = extension.reserved(name) {
+        return Err(SettingError::new(name, problem));
+    }
+    let others = extension.settings().iter().find(|key| key.name == name);
+    if others.is_none() && Key::find(name).is_err() {
+        return Err(unknown_setting(name, names(extension)));
+    }
+    Ok(others)
 }
 
 /// Returns the setting that a variable is for, if it is for one.
-fn key(variable: &str) -> Result<Option<String>, SettingError> {
+fn key(variable: &str, extension: &dyn Extension) -> Result<Option<String>, SettingError> {
     let Some(name) = variable.strip_prefix(PREFIX) else {
         return Ok(None);
     };
     let key = name.to_ascii_lowercase().replace(BETWEEN_LEVELS, ".");
     let is_setting = name.contains(BETWEEN_LEVELS) || TOP.contains(&name);
-    if is_setting && Key::find(&key).is_ok() {
+    if is_setting && names(extension).any(|known| known == key) {
         return Ok(Some(key));
     }
-    if let Some(meant) = KEYS
-        .iter()
-        .find(|meant| letters(meant.name) == letters(name))
-    {
-        let spelled = meant.name.to_ascii_uppercase().replace('.', BETWEEN_LEVELS);
+    if let Some(meant) = names(extension).find(|meant| letters(meant) == letters(name)) {
+        let spelled = meant.to_ascii_uppercase().replace('.', BETWEEN_LEVELS);
         return Err(SettingError::new(
-            meant.name,
+            meant,
             format!("is written {PREFIX}{spelled} in the environment"),
         ));
     }
@@ -74,12 +111,14 @@ const TOP: [&str; 2] = ["BOUNDS", "PROFILE"];
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::extension::Nothing;
 
     fn read(variables: &[(&str, &str)]) -> Result<Layer, SettingError> {
         layer(
             variables
                 .iter()
                 .map(|(name, value)| ((*name).into(), (*value).into())),
+            &mut Nothing,
         )
     }
 
@@ -152,7 +191,7 @@ mod tests {
         use std::os::unix::ffi::OsStrExt;
 
         let value = OsStr::from_bytes(b"45s\xff");
-        let read = |name: &str| layer([(name.into(), value.into())]);
+        let read = |name: &str| layer([(name.into(), value.into())], &mut Nothing);
 
         assert_eq!(
             read("LIFESIGN_BOUNDS__FLAT").unwrap_err().to_string(),
@@ -160,7 +199,11 @@ mod tests {
              \"45s\" or \"2 min\", or \"off\""
         );
         assert!(read("LIFESIGN_HOME").unwrap().is_empty());
-        assert!(layer([(value.into(), "45s".into())]).unwrap().is_empty());
+        assert!(
+            layer([(value.into(), "45s".into())], &mut Nothing)
+                .unwrap()
+                .is_empty()
+        );
     }
 
     #[test]

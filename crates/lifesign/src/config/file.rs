@@ -4,11 +4,13 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
-use lifesign_core::{KEYS, Key, Layer, Origin, SettingError, Value, unknown_setting};
+use lifesign_core::{FileKey, KEYS, Key, Layer, Origin, SettingError, Value, unknown_setting};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::UpstreamConfig;
+use super::entry::Entry;
+use super::extension::{Element, Extension};
 
 /// What a file sets.
 #[derive(Debug, Default)]
@@ -17,8 +19,8 @@ pub(super) struct Contents {
     pub(super) upstreams: Vec<UpstreamConfig>,
 }
 
-/// Reads a file.
-pub(super) fn read(path: &Path) -> Result<Contents, SettingError> {
+/// Reads a file, and hands over to `extension` what is its.
+pub(super) fn read(path: &Path, extension: &mut dyn Extension) -> Result<Contents, SettingError> {
     let name = path.display().to_string();
     let unreadable = |problem: String| SettingError::new(name.as_str(), problem);
     let mut bytes = Vec::new();
@@ -34,7 +36,7 @@ pub(super) fn read(path: &Path) -> Result<Contents, SettingError> {
         directory: path.parent().unwrap_or_else(|| Path::new("")),
         text: &text,
     };
-    source.contents()
+    source.contents(extension)
 }
 
 /// A file's text, and how to say where something stands in it.
@@ -47,7 +49,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn contents(&self) -> Result<Contents, SettingError> {
+    fn contents(&self, extension: &mut dyn Extension) -> Result<Contents, SettingError> {
         let table = DeTable::parse(self.text).map_err(|error| {
             let problem = error.message().trim().replace('\n', ", ");
             let span = error.span().unwrap_or_default();
@@ -63,30 +65,28 @@ impl Source<'_> {
         })?;
         let mut contents = Contents::default();
         for (key, value) in in_order(table.get_ref()) {
-            if key.get_ref() == UPSTREAM {
-                contents.upstreams = self.upstreams(value)?;
+            let name = key.get_ref().as_ref();
+            let array = extension.arrays().iter().find(|(array, _)| *array == name);
+            if name == UPSTREAM {
+                contents.upstreams = self.upstreams(value, extension)?;
+            } else if let Some((array, keys)) = array {
+                self.hand_over(array, keys, value, extension)?;
             } else {
-                self.set(&mut contents.layer, key.get_ref(), key.span(), value)?;
+                self.set(&mut contents.layer, extension, name, key.span(), value)?;
             }
         }
         Ok(contents)
     }
 
-    fn upstreams(&self, value: &Spanned<DeValue<'_>>) -> Result<Vec<UpstreamConfig>, SettingError> {
-        let not_tables = |span| {
-            SettingError::new(UPSTREAM, "is not an array of tables")
-                .with_accepted("[[upstream]]")
-                .with_position(self.position(&span))
-        };
-        let Some(array) = value.get_ref().as_array() else {
-            return Err(not_tables(value.span()));
-        };
+    fn upstreams(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        extension: &mut dyn Extension,
+    ) -> Result<Vec<UpstreamConfig>, SettingError> {
         let mut upstreams: Vec<UpstreamConfig> = Vec::new();
-        for element in array {
-            let Some(table) = element.get_ref().as_table() else {
-                return Err(not_tables(element.span()));
-            };
-            let upstream = UpstreamConfig::read(self, table, element.span())?;
+        for (table, span) in self.tables_of(UPSTREAM, value)? {
+            let at = upstreams.len();
+            let upstream = UpstreamConfig::read(self, table, span, at, extension)?;
             if let Some(first) = upstreams.iter().find(|first| first.name == upstream.name) {
                 return Err(SettingError::new(
                     "upstream.name",
@@ -100,75 +100,131 @@ impl Source<'_> {
         Ok(upstreams)
     }
 
-    /// Sets everything below `path` in `layer`.
+    /// Hands over an array of tables that is the extension's.
+    fn hand_over(
+        &self,
+        array: &'static str,
+        keys: &'static [FileKey],
+        value: &Spanned<DeValue<'_>>,
+        extension: &mut dyn Extension,
+    ) -> Result<(), SettingError> {
+        for (table, span) in self.tables_of(array, value)? {
+            extension.handle_element(&Element {
+                array,
+                entries: self.entries(table, array, keys)?,
+                keys,
+                source: self,
+                span,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Returns the elements of an array of tables, and where they stand.
+    fn tables_of<'v, 'i>(
+        &self,
+        name: &str,
+        value: &'v Spanned<DeValue<'i>>,
+    ) -> Result<Vec<(&'v DeTable<'i>, Range<usize>)>, SettingError> {
+        let not_tables = |span| {
+            SettingError::new(name, "is not an array of tables")
+                .with_accepted(format!("[[{name}]]"))
+                .with_position(self.position(&span))
+        };
+        let array = value.get_ref().as_array();
+        let elements = array.ok_or_else(|| not_tables(value.span()))?.iter();
+        elements
+            .map(|element| match element.get_ref().as_table() {
+                Some(table) => Ok((table, element.span())),
+                None => Err(not_tables(element.span())),
+            })
+            .collect()
+    }
+
+    /// Returns the entries of a table that has no other keys than these.
+    pub(super) fn entries<'a>(
+        &'a self,
+        table: &'a DeTable<'a>,
+        prefix: &str,
+        keys: &'static [FileKey],
+    ) -> Result<Vec<Entry<'a>>, SettingError> {
+        in_order(table)
+            .into_iter()
+            .map(|(key, value)| {
+                let name = key.get_ref().as_ref();
+                match keys.iter().find(|known| known.name == name) {
+                    Some(known) => Ok(Entry::of_file(
+                        format!("{prefix}.{name}"),
+                        known.accepted,
+                        self,
+                        value,
+                    )),
+                    None => Err(self.unknown(prefix, name, keys, &key.span())),
+                }
+            })
+            .collect()
+    }
+
+    /// Returns the refusal of a key that a table does not have.
+    pub(super) fn unknown<'k>(
+        &self,
+        prefix: &str,
+        name: &str,
+        keys: impl IntoIterator<Item = &'k FileKey>,
+        span: &Range<usize>,
+    ) -> SettingError {
+        let names: Vec<_> = keys
+            .into_iter()
+            .map(|key| format!("{prefix}.{}", key.name))
+            .collect();
+        unknown_setting(
+            &format!("{prefix}.{name}"),
+            names.iter().map(String::as_str),
+        )
+        .with_position(self.position(span))
+    }
+
+    /// Sets everything below `path` in `layer`, or hands it over.
     pub(super) fn set(
         &self,
         layer: &mut Layer,
+        extension: &mut dyn Extension,
         path: &str,
         path_span: Range<usize>,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(), SettingError> {
-        let is_table = tables().any(|table| table == path);
-        let is_key = Key::find(path).is_ok();
-        if !is_table && !is_key {
-            let names = KEYS
-                .iter()
-                .map(|key| key.name)
-                .chain(tables())
-                .chain([UPSTREAM]);
+        if let Some(problem) = extension.reserved(path) {
+            return Err(SettingError::new(path, problem).with_position(self.position(&path_span)));
+        }
+        let is_table = tables(extension.settings()).any(|table| table == path);
+        let key = Key::find(path).ok();
+        let others = extension.settings().iter().find(|key| key.name == path);
+        if !is_table && key.is_none() && others.is_none() {
+            let names = names(extension).chain(tables(extension.settings()));
+            let arrays = extension.arrays().iter().map(|(array, _)| *array);
+            let names = names.chain(arrays).chain([UPSTREAM]);
             return Err(unknown_setting(path, names).with_position(self.position(&path_span)));
         }
         if let (Some(table), true) = (value.get_ref().as_table(), is_table) {
             for (key, value) in in_order(table) {
-                self.set(
-                    layer,
-                    &format!("{path}.{}", key.get_ref()),
-                    key.span(),
-                    value,
-                )?;
+                let path = format!("{path}.{}", key.get_ref());
+                self.set(layer, extension, &path, key.span(), value)?;
             }
             return Ok(());
         }
-        if !is_key {
+        if let Some(others) = others {
+            let entry = Entry::of_file(path, others.accepted, self, value);
+            return extension.handle_setting(&entry);
+        }
+        let Some(key) = key else {
             return Err(SettingError::new(path, "is not a table")
                 .with_accepted(format!("[{path}]"))
                 .with_position(self.position(&value.span())));
-        }
-        let scalar = self.scalar(path, value)?;
+        };
+        let scalar = Entry::of_file(path, key.accepted(), self, value).value()?;
         layer
             .set(path, scalar, self.origin(&value.span()))
             .map_err(|error| error.with_position(self.position(&value.span())))
-    }
-
-    /// Returns a value that is neither a table nor an array.
-    fn scalar<'v>(
-        &self,
-        path: &str,
-        value: &'v Spanned<DeValue<'_>>,
-    ) -> Result<Value<'v>, SettingError> {
-        let refuse = |problem: String, written: Option<String>| {
-            let mut error =
-                SettingError::new(path, problem).with_position(self.position(&value.span()));
-            error.value = written.map(Into::into);
-            error.accepted = Key::find(path).ok().map(|key| key.accepted().into());
-            error
-        };
-        match value.get_ref() {
-            DeValue::String(text) => Ok(Value::Text(text)),
-            DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
-                .map(Value::Integer)
-                .map_err(|_| refuse("is too large".to_owned(), Some(integer.to_string()))),
-            DeValue::Float(float) => float
-                .as_str()
-                .parse()
-                .map(Value::Float)
-                .map_err(|_| refuse("is not a number".to_owned(), Some(float.to_string()))),
-            DeValue::Boolean(flag) => Ok(Value::Bool(*flag)),
-            other @ (DeValue::Array(_) | DeValue::Datetime(_) | DeValue::Table(_)) => Err(refuse(
-                format!("is a value of type {}", other.type_str()),
-                None,
-            )),
-        }
     }
 
     /// Returns `file:line:column` of where a span begins.
@@ -206,10 +262,18 @@ pub(super) fn in_order<'t, 'i>(
     entries
 }
 
+/// Returns the names of every setting, the extension's among them.
+pub(super) fn names(extension: &dyn Extension) -> impl Iterator<Item = &'static str> + use<> {
+    let others = extension.settings().iter().map(|key| key.name);
+    KEYS.iter().map(|key| key.name).chain(others)
+}
+
 /// Returns the names of the tables that settings stand in.
-fn tables() -> impl Iterator<Item = &'static str> {
-    KEYS.iter()
-        .filter_map(|key| key.name.rsplit_once('.'))
+fn tables(others: &'static [FileKey]) -> impl Iterator<Item = &'static str> {
+    let names = KEYS.iter().map(|key| key.name);
+    names
+        .chain(others.iter().map(|key| key.name))
+        .filter_map(|name| name.rsplit_once('.'))
         .flat_map(|(table, _)| [Some(table), table.rsplit_once('.').map(|(outer, _)| outer)])
         .flatten()
 }
@@ -225,6 +289,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::config::extension::Nothing;
 
     fn parse(text: &str) -> Result<Contents, SettingError> {
         Source {
@@ -232,7 +297,7 @@ mod tests {
             directory: Path::new("/etc/lifesign"),
             text,
         }
-        .contents()
+        .contents(&mut Nothing)
     }
 
     fn refusal(text: &str) -> String {
@@ -331,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_is_told() {
-        let error = read(Path::new("/nowhere/lifesign.toml")).unwrap_err();
+        let error = read(Path::new("/nowhere/lifesign.toml"), &mut Nothing).unwrap_err();
 
         assert!(
             error

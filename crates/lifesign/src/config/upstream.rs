@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use lifesign_core::{Layer, Origin, SettingError, UPSTREAM_KEYS, Value, glob, unknown_setting};
 use lifesign_wire::Wire;
 use secrecy::SecretString;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
+use super::entry::Entry;
+use super::extension::{Extension, Nothing};
 use super::file::{Source, in_order};
 use super::opened::{Positions, read_bounded};
 use crate::transport::{EndpointError, POOL_IDLE};
@@ -78,11 +79,13 @@ impl UpstreamConfig {
         self.models.is_empty() || self.models.iter().any(|pattern| glob(pattern, model))
     }
 
-    /// Reads an element of `[[upstream]]`.
+    /// Reads an element of `[[upstream]]`, the `at`th; keys of others go to `extension`.
     pub(super) fn read(
         source: &Source<'_>,
         table: &DeTable<'_>,
         span: Range<usize>,
+        at: usize,
+        extension: &mut dyn Extension,
     ) -> Result<Self, SettingError> {
         let (mut name, mut wire, mut base_url) = (None, None, None);
         let (mut api_key, mut models, mut http2) = (None, Vec::new(), false);
@@ -90,28 +93,32 @@ impl UpstreamConfig {
         let mut layer = Layer::new();
         let mut positions = Positions::default();
         for (key, value) in in_order(table) {
-            let field = Field {
-                source,
-                key: key.get_ref(),
-                value,
+            let keys = UPSTREAM_KEYS.iter().chain(extension.upstream_keys());
+            let known = keys.clone().find(|known| known.name == key.get_ref());
+            let Some(known) = known else {
+                return Err(source.unknown("upstream", key.get_ref(), keys, &key.span()));
             };
-            match key.get_ref().as_ref() {
-                "name" => name = Some(field.text()?.to_owned()),
-                "wire" => wire = Some(field.wire()?),
-                "base_url" => base_url = Some(field.base_url()?),
+            let field = format!("upstream.{}", known.name);
+            let entry = Entry::of_file(field, known.accepted, source, value);
+            match known.name {
+                "name" => name = Some(entry.text()?.to_owned()),
+                "wire" => wire = Some(read_wire(&entry)?),
+                "base_url" => base_url = Some(read_base_url(&entry)?),
                 "api_key" => {
-                    api_key = Some(field.key_source()?);
-                    positions.api_key = Some(field.position());
+                    api_key = Some(entry.key_source()?);
+                    positions.api_key = entry.position();
                 }
-                "models" => models = field.texts()?,
-                "http2" => http2 = field.flag()?,
-                "pool_idle" => pool_idle = field.count()?,
+                "models" => models = entry.texts()?,
+                "http2" => http2 = entry.flag()?,
+                "pool_idle" => pool_idle = entry.count_or_zero()?.value,
                 "tls_extra_roots" => {
-                    tls_extra_roots = Some(source.directory.join(field.text()?));
-                    positions.tls_extra_roots = Some(field.position());
+                    tls_extra_roots = Some(entry.path()?);
+                    positions.tls_extra_roots = entry.position();
                 }
-                own @ ("bounds" | "retry") => source.set(&mut layer, own, key.span(), value)?,
-                _ => return Err(field.unknown(key.span())),
+                own @ ("bounds" | "retry") => {
+                    source.set(&mut layer, &mut Nothing, own, key.span(), value)?;
+                }
+                _ => extension.handle_upstream(at, &entry)?,
             }
         }
         let missing = |key: &str| {
@@ -182,138 +189,26 @@ impl KeySource {
     }
 }
 
-/// One entry of an upstream's table.
-struct Field<'a> {
-    source: &'a Source<'a>,
-    key: &'a str,
-    value: &'a Spanned<DeValue<'a>>,
+fn read_wire(entry: &Entry<'_>) -> Result<Wire, SettingError> {
+    let text = entry.text()?;
+    Wire::parse(text).map_err(|_| {
+        let error = entry.refuse("is not a wire").with_value(&Value::Text(text));
+        let hint = unknown_setting(text, Wire::ALL.iter().map(|wire| wire.name())).hint;
+        SettingError { hint, ..error }
+    })
 }
 
-impl<'a> Field<'a> {
-    fn refuse(&self, problem: impl Into<Box<str>>) -> SettingError {
-        SettingError::new(format!("upstream.{}", self.key), problem)
-            .with_accepted(accepted(self.key))
-            .with_position(self.position())
-    }
-
-    fn position(&self) -> String {
-        self.source.position(&self.value.span())
-    }
-
-    fn unknown(&self, span: Range<usize>) -> SettingError {
-        let names: Vec<_> = UPSTREAM_KEYS
-            .iter()
-            .map(|key| format!("upstream.{}", key.name))
-            .collect();
-        unknown_setting(
-            &format!("upstream.{}", self.key),
-            names.iter().map(String::as_str),
-        )
-        .with_position(self.source.position(&span))
-    }
-
-    fn text(&self) -> Result<&'a str, SettingError> {
-        match self.value.get_ref().as_str() {
-            Some(text) if text.trim().is_empty() => Err(self.refuse("is empty")),
-            Some(text) => Ok(text),
-            None => Err(self.refuse("is not text")),
+fn read_base_url(entry: &Entry<'_>) -> Result<BaseUrl, SettingError> {
+    let text = entry.text()?;
+    BaseUrl::parse(text).map_err(|error| {
+        let told = error.to_string();
+        let refused = entry.refuse(told.strip_prefix("the URL ").unwrap_or(&told));
+        match error {
+            // Both may hold a password.
+            BaseUrlError::Endpoint(EndpointError::Credentials) | BaseUrlError::Query => refused,
+            _ => refused.with_value(&Value::Text(text)),
         }
-    }
-
-    fn texts(&self) -> Result<Vec<String>, SettingError> {
-        let Some(array) = self.value.get_ref().as_array() else {
-            return Err(self.refuse("is not an array"));
-        };
-        array
-            .iter()
-            .map(|element| match element.get_ref().as_str() {
-                Some(text) if !text.is_empty() => Ok(text.to_owned()),
-                _ => Err(self.refuse("holds something that is no pattern")),
-            })
-            .collect()
-    }
-
-    fn flag(&self) -> Result<bool, SettingError> {
-        self.value
-            .get_ref()
-            .as_bool()
-            .ok_or_else(|| self.refuse("is neither true nor false"))
-    }
-
-    fn count(&self) -> Result<usize, SettingError> {
-        let Some(integer) = self.value.get_ref().as_integer() else {
-            return Err(self.refuse("is not a whole number"));
-        };
-        usize::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| {
-            let mut error = self.refuse("is negative or too large");
-            error.value = Some(integer.to_string().into());
-            error
-        })
-    }
-
-    fn wire(&self) -> Result<Wire, SettingError> {
-        let text = self.text()?;
-        Wire::parse(text).map_err(|_| {
-            let error = self.refuse("is not a wire").with_value(&Value::Text(text));
-            let hint = unknown_setting(text, Wire::ALL.iter().map(|wire| wire.name())).hint;
-            SettingError { hint, ..error }
-        })
-    }
-
-    fn base_url(&self) -> Result<BaseUrl, SettingError> {
-        let text = self.text()?;
-        BaseUrl::parse(text).map_err(|error| {
-            let told = error.to_string();
-            let refused = self.refuse(told.strip_prefix("the URL ").unwrap_or(&told));
-            match error {
-                // Both may hold a password.
-                BaseUrlError::Endpoint(EndpointError::Credentials) | BaseUrlError::Query => refused,
-                _ => refused.with_value(&Value::Text(text)),
-            }
-        })
-    }
-
-    fn key_source(&self) -> Result<KeySource, SettingError> {
-        // Nothing of the value is told: somebody may have written the key itself.
-        let table = match self.value.get_ref() {
-            DeValue::Table(table) => table,
-            DeValue::String(_) => return Err(self.refuse("must not hold the key itself")),
-            _ => return Err(self.refuse("is not a table")),
-        };
-        let entries: Vec<_> = table
-            .iter()
-            .map(|(key, value)| (key.get_ref().as_ref(), value.get_ref().as_str()))
-            .collect();
-        match entries.as_slice() {
-            [("env", Some(name))] if !name.is_empty() => Ok(KeySource::Env((*name).to_owned())),
-            [("file", Some(path))] if !path.is_empty() => {
-                Ok(KeySource::File(self.source.directory.join(path)))
-            }
-            _ => {
-                let error = self.refuse("names neither a variable nor a file, or more than one");
-                let hint = entries.iter().find_map(|(key, _)| meant(key));
-                Err(match hint {
-                    Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-                    None => error,
-                })
-            }
-        }
-    }
-}
-
-/// Returns what somebody meant who wrote `key` where a key's place is named.
-fn meant(key: &str) -> Option<&'static str> {
-    if matches!(key, "env" | "file") {
-        return None;
-    }
-    match key.to_ascii_lowercase().as_str() {
-        // Whoever writes the word out, rightly or not, begins it rightly.
-        word if word.starts_with("env") || word.starts_with("var") => Some("env"),
-        word if word.starts_with("file") || word == "path" => Some("file"),
-        word => ["env", "file"]
-            .into_iter()
-            .find(|name| unknown_setting(word, [*name].into_iter()).hint.is_some()),
-    }
+    })
 }
 
 /// Returns what a key of an upstream accepts, for people.
@@ -430,7 +325,7 @@ tries = 1
             ),
             (
                 &format!("{whole}pool_idle = -1"),
-                "5:13: upstream.pool_idle: -1 is negative or too large; accepted: a whole number, 0 for \
+                "5:13: upstream.pool_idle: -1 is negative; accepted: a whole number, 0 for \
                  none"
                 .to_owned(),
             ),
