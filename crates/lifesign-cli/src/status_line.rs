@@ -76,6 +76,7 @@ impl Status {
         status.add(9, format!("{:>6}", life(snapshot.elapsed)));
         match snapshot.doing {
             Doing::Starting => status.add(9, "starting".to_owned()),
+            Doing::Queued => status.add(9, "waiting in line".to_owned()),
             Doing::Holding { until } => status.add(9, format!("on hold, {} more", left(until))),
             Doing::RetryWait { until } => {
                 let next = snapshot.attempt + 1;
