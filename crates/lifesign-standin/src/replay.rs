@@ -2,10 +2,66 @@
 
 use std::time::Duration;
 
-use lifesign_wire::recording::{Ending, Recording};
+use http::{HeaderName, HeaderValue};
+use lifesign_wire::recording::{Ending, Head, Recording, RecordingError};
 
 use crate::dialect::Dialect;
-use crate::script::{Action, Kind, Script, Section, Status, Step};
+use crate::script::{Action, Kind, Script, Section, Status, Step, nearest};
+
+/// Returns the wire of a recording that can be played as it stands.
+///
+/// The format lets more be written down than a server can send.
+pub(crate) fn playable(recording: &Recording) -> Result<Dialect, RecordingError> {
+    let refused = |line, what| RecordingError { line, what };
+    let wire = &recording.opening.wire;
+    let dialect = Dialect::parse(wire).ok_or_else(|| {
+        let names = Dialect::ALL.map(Dialect::name);
+        let meant = nearest(wire, names.into_iter())
+            .map(|near| format!("; did you mean `{near}`?"))
+            .unwrap_or_default();
+        let accepted = names.join(", ");
+        refused(
+            1,
+            format!("wire is {}; accepted: {accepted}{meant}", shown(wire)),
+        )
+    })?;
+    if let Some(head) = &recording.head {
+        check_head(head).map_err(|what| refused(2, what))?;
+    }
+    Ok(dialect)
+}
+
+fn check_head(head: &Head) -> Result<(), String> {
+    // A status below 200 announces another head, and a recording has one.
+    if !(200..1000).contains(&head.status) {
+        return Err(format!("status is {}; accepted: 200 to 999", head.status));
+    }
+    for (name, value) in &head.headers {
+        if HeaderName::from_bytes(name.as_bytes()).is_err() {
+            let name = shown(name);
+            return Err(format!(
+                "headers: the name is {name}; accepted: letters, digits and !#$%&'*+-.^_`|~"
+            ));
+        }
+        if HeaderValue::from_bytes(value.as_bytes()).is_err() {
+            let value = shown(value);
+            return Err(format!(
+                "headers: the value of {name} is {value}; accepted: text without control characters"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A value as it stands in the file, or its beginning.
+fn shown(value: &str) -> String {
+    const MOST: usize = 60;
+    let mut beginning: String = value.chars().take(MOST).collect();
+    if beginning.len() < value.len() {
+        beginning.push_str("...");
+    }
+    format!("{beginning:?}")
+}
 
 impl Script {
     /// Returns the script that plays a recording to every request.

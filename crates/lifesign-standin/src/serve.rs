@@ -25,6 +25,7 @@ use crate::{
     clock::Clock,
     dialect::Dialect,
     log::{Connection, Event, Log, Observer, Request},
+    replay::playable,
     scenario::{Scenario, UnknownScenario},
     script::{Script, ScriptError, Section},
 };
@@ -96,12 +97,13 @@ impl Standin {
     ///
     /// # Errors
     ///
-    /// Names the line of the recording that cannot be read, or says that it breaks off.
+    /// Names the line of the recording that cannot be read or cannot be played, or says that it
+    /// breaks off.
     pub fn replay(recording: &[u8]) -> Result<Builder, RecordingError> {
         let recording = Recording::parse(recording)?;
         Ok(Builder::new(Source::Recording {
+            dialect: playable(&recording)?,
             script: Arc::new(Script::of_recording(&recording)),
-            dialect: Dialect::parse(&recording.opening.wire),
         }))
     }
 
@@ -323,8 +325,8 @@ pub(crate) enum Source {
     Mute,
     Recording {
         script: Arc<Script>,
-        /// The wire of the recording, if it is a known one.
-        dialect: Option<Dialect>,
+        /// The wire of the recording.
+        dialect: Dialect,
     },
     Scenarios(Arc<HashMap<&'static str, Arc<Script>>>),
     Script(Arc<Script>),
@@ -370,9 +372,9 @@ impl Shared {
             }),
             Source::Recording { script, dialect } => {
                 let asked = Dialect::named_by(path).filter(|_| self.dialect.is_none());
-                match (dialect, asked) {
-                    (Some(of), Some(asked)) if *of != asked => {
-                        Arc::new(Script::not_recorded(*of, asked))
+                match asked {
+                    Some(asked) if *dialect != asked => {
+                        Arc::new(Script::not_recorded(*dialect, asked))
                     }
                     _ => Arc::clone(script),
                 }

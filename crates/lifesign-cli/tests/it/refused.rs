@@ -424,6 +424,46 @@ fn a_file_that_is_no_recording_is_refused() {
     }
 }
 
+/// Such recordings were accepted, and every request to them failed.
+#[test]
+fn a_recording_that_cannot_be_played_is_refused_with_its_field() {
+    let opening = r#"{"lifesign_recording":1,"wire":"anthropic"}"#;
+    let end = r#"{"at_us":1,"end":"eof"}"#;
+    let head = |rest: &str| format!("{opening}\n{{\"at_us\":1,{rest}}}\n{end}\n");
+    for (text, told) in [
+        (
+            format!("{}\n{end}\n", opening.replace("anthropic", "gemini")),
+            "line 1 of the recording: wire is \"gemini\"; accepted: openai-chat, openai-responses, \
+             anthropic",
+        ),
+        (
+            format!("{}\n{end}\n", opening.replace("anthropic", "antropic")),
+            "line 1 of the recording: wire is \"antropic\"; accepted: openai-chat, \
+             openai-responses, anthropic; did you mean `anthropic`?",
+        ),
+        (
+            head(r#""status":101"#),
+            "line 2 of the recording: status is 101; accepted: 200 to 999",
+        ),
+        (
+            head(r#""status":200,"headers":[["a b","c"]]"#),
+            "line 2 of the recording: headers: the name is \"a b\"; accepted: letters, digits and \
+             !#$%&'*+-.^_`|~",
+        ),
+        (
+            head(r#""status":200,"headers":[["a","b\r\nc: d"]]"#),
+            "line 2 of the recording: headers: the value of a is \"b\\r\\nc: d\"; accepted: text \
+             without control characters",
+        ),
+    ] {
+        let file = File::new(&text);
+
+        let ran = Program::new(&["standin", "--replay", &file.name()]).run();
+
+        ran.assert_refused(&format!("--replay: {}: {told}", file.name()));
+    }
+}
+
 #[test]
 fn the_stand_in_refuses_a_speed_and_a_place_that_are_none() {
     for speed in ["0", "-1", "nan", "inf"] {

@@ -157,7 +157,7 @@ async fn a_recording_is_not_played_on_the_path_of_another_wire() {
 
 #[tokio::test]
 async fn a_recording_ends_as_its_connection_did() {
-    let begin = "{\"lifesign_recording\":1,\"wire\":\"w\"}\n{\"at_us\":1,\"status\":200}\n";
+    let begin = "{\"lifesign_recording\":1,\"wire\":\"anthropic\"}\n{\"at_us\":1,\"status\":200}\n";
 
     let lost = format!("{begin}{{\"at_us\":2,\"end\":\"lost\"}}\n");
     let standin = Standin::replay(lost.as_bytes())
@@ -198,7 +198,7 @@ async fn a_recording_ends_as_its_connection_did() {
 
 #[test]
 fn a_recording_that_breaks_off_is_refused() {
-    let begin = b"{\"lifesign_recording\":1,\"wire\":\"w\"}\n{\"at_us\":1,\"status\":200}\n{\"at";
+    let begin = b"{\"lifesign_recording\":1,\"wire\":\"anthropic\"}\n{\"at_us\":1,\"status\":200}\n{\"at";
 
     let error = Standin::replay(begin).unwrap_err().to_string();
 
