@@ -1,6 +1,6 @@
 //! Reading scripts.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use serde_json::value::RawValue;
 
@@ -53,7 +53,13 @@ impl<'a> Parser<'a> {
             if self.is_at_end() {
                 break;
             }
-            if let Some(attempts) = self.section_head()? {
+            if let Some((at, attempts)) = self.section_head()? {
+                if is_taken(&sections, &attempts) {
+                    let range = self.text.get(at..self.at).unwrap_or_default();
+                    let range = range.trim_end_matches(':').trim_end();
+                    let accepted = "attempts that no section before has";
+                    return Err((at, Problem::refused(RANGE, range, accepted)));
+                }
                 sections.push(Section {
                     attempts,
                     steps: Vec::new(),
@@ -78,7 +84,7 @@ impl<'a> Parser<'a> {
             if matches!(step.action, Action::Unread) && !section.steps.is_empty() {
                 return Err((begin, Problem::misplaced("unread", "behind another step")));
             }
-            section.steps.push(step);
+            self.push(&mut section.steps, step, begin)?;
         }
         match sections.iter().find(|section| section.steps.is_empty()) {
             None if sections.is_empty() => Err((0, Problem::Empty)),
@@ -87,8 +93,28 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `attempt N:`, `attempt N-M:` or `attempt N+:`, if that is what stands here.
-    fn section_head(&mut self) -> Fallible<Option<std::ops::RangeInclusive<u32>>> {
+    /// Adds a step that began at `begin`, unless what stands before it ends the response.
+    fn push(&self, steps: &mut Vec<Step>, step: Step, begin: usize) -> Fallible<()> {
+        let end = match steps.last().map(|step| &step.action) {
+            Some(Action::Cut) => "behind `cut`, which ends the response",
+            Some(Action::Eof) => "behind `eof`, which ends the response",
+            Some(Action::Rst) => "behind `rst`, which ends the response",
+            _ => {
+                steps.push(step);
+                return Ok(());
+            }
+        };
+        let written = self.text.get(begin..self.at).unwrap_or_default();
+        let word = written
+            .split_whitespace()
+            .find(|word| !word.starts_with('+'))
+            .unwrap_or(written);
+        Err((begin, Problem::misplaced(word, end)))
+    }
+
+    /// `attempt N:`, `attempt N-M:` or `attempt N+:`, if that is what stands here, and where its
+    /// range begins.
+    fn section_head(&mut self) -> Fallible<Option<(usize, RangeInclusive<u32>)>> {
         let begin = self.at;
         if self.bare() != "attempt" {
             self.at = begin;
@@ -117,10 +143,12 @@ impl<'a> Parser<'a> {
         }
         self.bump();
         match (u32::try_from(first), u32::try_from(last)) {
-            (Ok(first), Ok(last)) if 1 <= first && first <= last => Ok(Some(first..=last)),
+            (Ok(first), Ok(last)) if 1 <= first && first <= last => {
+                Ok(Some((first_at, first..=last)))
+            }
             _ => Err((
                 first_at,
-                Problem::refused("the range of attempts", range, "N or N-M with 1 <= N <= M"),
+                Problem::refused(RANGE, range, "N or N-M with 1 <= N <= M"),
             )),
         }
     }
@@ -382,7 +410,7 @@ impl<'a> Parser<'a> {
                     if matches!(step.action, Action::Unread) {
                         return Err((at, Problem::misplaced("unread", "in a block")));
                     }
-                    steps.push(step);
+                    self.push(&mut steps, step, at)?;
                 }
             }
         }
@@ -468,6 +496,22 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// Whether `sections` leave nothing of `attempts` to a later one.
+fn is_taken(sections: &[Section], attempts: &RangeInclusive<u32>) -> bool {
+    let mut next = *attempts.start();
+    while let Some(section) = sections
+        .iter()
+        .find(|section| section.attempts.contains(&next))
+    {
+        if section.attempts.end() >= attempts.end() {
+            return true;
+        }
+        next = section.attempts.end().saturating_add(1);
+    }
+    false
+}
+
+const RANGE: &str = "the range of attempts";
 const MAX_DEPTH: usize = 16;
 pub(super) const MAX_GARBAGE: usize = 16 << 20;
 

@@ -195,9 +195,46 @@ fn a_refusal_names_the_place_the_word_and_what_is_accepted() {
             "line 1, column 5: expected `crlf`, `cr` or `lf`, found `lfcr`",
         ),
         ("}", "line 1, column 1: expected a word, found `}`"),
+        (
+            "attempt 1: cut\nattempt 1: eof",
+            "line 2, column 9: the range of attempts is `1`; accepted: attempts that no section \
+             before has",
+        ),
+        (
+            "attempt 1-2: cut\nattempt 3+: rst\nattempt 2-9: eof",
+            "line 3, column 9: the range of attempts is `2-9`; accepted: attempts that no section \
+             before has",
+        ),
+        (
+            "eof\nattempt 2: eof",
+            "line 2, column 9: the range of attempts is `2`; accepted: attempts that no section \
+             before has",
+        ),
+        (
+            "status 200 sse\neof\n+1 text \"a\"",
+            "line 3, column 1: `text` cannot stand behind `eof`, which ends the response",
+        ),
+        (
+            "attempt 1: cut\nattempt 2: rst; hold",
+            "line 2, column 17: `hold` cannot stand behind `rst`, which ends the response",
+        ),
+        (
+            "repeat 1 {\n ping; cut\n ping\n} x2",
+            "line 3, column 2: `ping` cannot stand behind `cut`, which ends the response",
+        ),
     ] {
         assert_eq!(refusal(text), expected, "{text}");
     }
+}
+
+#[test]
+fn sections_may_overlap_where_each_has_an_attempt_of_its_own() {
+    let script: Script = "attempt 2: cut\nattempt 1-3: eof\nattempt 3+: rst"
+        .parse()
+        .unwrap();
+    let first = |attempt| *script.section_for(attempt).unwrap().attempts().start();
+
+    assert_eq!([1, 2, 3, 4].map(first), [1, 2, 1, 3]);
 }
 
 #[test]
@@ -231,7 +268,6 @@ fn word() -> impl Strategy<Value = String> {
     ];
     let other = prop::sample::select(vec![
         "status 429 json [a: b]",
-        "eof",
         "hold",
         "h2.reset 7",
         "length 5",
@@ -276,8 +312,11 @@ proptest! {
     }
 
     #[test]
-    fn what_is_printed_reads_the_same(words in prop::collection::vec(word(), 1..6)) {
-        let script: Script = words.join("\n").parse().unwrap();
+    fn what_is_printed_reads_the_same(
+        words in prop::collection::vec(word(), 1..6),
+        end in prop::sample::select(vec!["eof", "cut", "rst", "hold"]),
+    ) {
+        let script: Script = format!("{}\n{end}", words.join("\n")).parse().unwrap();
 
         prop_assert_eq!(Script::parse(&script.to_string()).unwrap(), script);
     }
