@@ -12,11 +12,13 @@ use self::block::{Kind as Holds, Open};
 use self::event::{Delta, Frame, Message, RawDelta, Tokens};
 use crate::ProviderError;
 use crate::answer::Answer;
+use crate::beat::Forwarded;
 use crate::dialect::Scanned;
 use crate::dialect::{
     Decode, Dialect, EventSink, Finishes, Meaning, NotThisWire, Oddities, Told, defaults,
 };
 use crate::error_body::is_error_frame;
+use crate::error_out::ErrorOut;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
 use crate::lenient::from_json;
@@ -27,6 +29,7 @@ use crate::tool_calls::EmptyArguments;
 use crate::work;
 
 mod block;
+mod downstream;
 mod event;
 mod request;
 mod scan;
@@ -81,6 +84,18 @@ impl Dialect for Anthropic {
 
     fn empty_arguments(&self) -> EmptyArguments {
         EmptyArguments::Object
+    }
+
+    fn beat(&self, _: &Forwarded<'_>) -> Option<Vec<u8>> {
+        Some(downstream::beat())
+    }
+
+    fn error_body(&self, error: &ErrorOut<'_>) -> Vec<u8> {
+        downstream::error_body(error)
+    }
+
+    fn error_frame(&self, error: &ErrorOut<'_>, _: &Forwarded<'_>) -> Vec<u8> {
+        downstream::error_frame(error)
     }
 }
 

@@ -7,6 +7,8 @@ use lifesign_core::{Block, WireDefaults};
 use serde_json::value::RawValue;
 
 use crate::answer::Answer;
+use crate::beat::Forwarded;
+use crate::error_out::ErrorOut;
 use crate::event::Event;
 use crate::frame::SseEvent;
 use crate::repetition::Kind;
@@ -32,6 +34,12 @@ pub(crate) trait Dialect: Send + Sync {
     }
     /// What empty arguments mean in an answer that finished.
     fn empty_arguments(&self) -> EmptyArguments;
+    /// An event that says nothing; none where none may be sent yet.
+    fn beat(&self, forwarded: &Forwarded<'_>) -> Option<Vec<u8>>;
+    /// The body of a failed call.
+    fn error_body(&self, error: &ErrorOut<'_>) -> Vec<u8>;
+    /// The events with which a stream fails.
+    fn error_frame(&self, error: &ErrorOut<'_>, forwarded: &Forwarded<'_>) -> Vec<u8>;
 }
 
 /// What a scan is certain of.

@@ -50,6 +50,9 @@ pub struct ProviderError {
     pub is_retry_info: bool,
     /// Whether its codes say that a quota is used up.
     pub quota: bool,
+    /// Whether a lifesign gateway wrote it, which has tried again as often as there was sense in it:
+    /// no other attempt is to follow.
+    pub is_final: bool,
 }
 
 impl ProviderError {
@@ -64,6 +67,7 @@ impl ProviderError {
             wait: None,
             is_retry_info: false,
             quota: false,
+            is_final: false,
         }
     }
 
@@ -111,7 +115,13 @@ impl ProviderError {
             wait: wait.map(|wait| wait.length),
             is_retry_info: wait.is_some_and(|wait| wait.is_retry_info),
             quota,
+            is_final: shape.is_marked(),
         }
+    }
+
+    /// Returns whether the provider said anything about it.
+    pub(crate) fn is_explained(&self) -> bool {
+        self.message != UNEXPLAINED
     }
 
     /// Returns what the error asks of whoever wants to try again.
@@ -191,6 +201,11 @@ fn said(text: &str) -> String {
         return "a web page came in place of an explanation".to_owned();
     }
     quote(text, TEXT_CHARS)
+}
+
+/// Returns whether a word for a kind of error is one that stands for a status.
+pub(crate) fn stands_for_a_status(word: &str) -> bool {
+    words::status(word).is_some()
 }
 
 fn is_web_page(text: &str) -> bool {

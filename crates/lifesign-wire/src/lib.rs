@@ -2,9 +2,11 @@
 #![forbid(unsafe_code)]
 
 pub use self::answer::{Answer, RoundTrip};
+pub use self::beat::{Beat, BeatState, Forwarded};
 pub use self::classify::Classifier;
 pub use self::dialect::Oddities;
 pub use self::error_body::ProviderError;
+pub use self::error_out::ErrorOut;
 pub use self::event::{Event, ToolPiece};
 pub use self::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
 pub use self::reader::{
@@ -20,9 +22,11 @@ pub use self::wire::{UnknownWire, Wire};
 
 mod answer;
 mod anthropic;
+mod beat;
 mod classify;
 mod dialect;
 mod error_body;
+mod error_out;
 mod event;
 mod foreign;
 mod frame;
@@ -34,6 +38,7 @@ mod lenient;
 mod mend;
 mod openai_chat;
 mod openai_responses;
+mod raw_object;
 mod reader;
 pub mod recording;
 mod repetition;

@@ -11,10 +11,12 @@ use self::chunk::{CallPiece, Choice, Chunk, Content, Delta, Function};
 use self::reasoning::Reasoning;
 use crate::ProviderError;
 use crate::answer::Answer;
+use crate::beat::Forwarded;
 use crate::dialect::Scanned;
 use crate::dialect::{
     Decode, Dialect, EventSink, Finishes, Meaning, NotThisWire, Oddities, Told, defaults,
 };
+use crate::error_out::ErrorOut;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
 use crate::lenient::{Object, Text, from_json, is_truthy};
@@ -26,6 +28,7 @@ use crate::work;
 
 mod chunk;
 mod details;
+mod downstream;
 mod reasoning;
 mod request;
 mod scan;
@@ -72,6 +75,18 @@ impl Dialect for OpenAiChat {
 
     fn empty_arguments(&self) -> EmptyArguments {
         EmptyArguments::Kept
+    }
+
+    fn beat(&self, forwarded: &Forwarded<'_>) -> Option<Vec<u8>> {
+        Some(downstream::beat(forwarded))
+    }
+
+    fn error_body(&self, error: &ErrorOut<'_>) -> Vec<u8> {
+        downstream::error_body(error)
+    }
+
+    fn error_frame(&self, error: &ErrorOut<'_>, _: &Forwarded<'_>) -> Vec<u8> {
+        downstream::error_frame(error)
     }
 }
 

@@ -11,11 +11,13 @@ use self::event::{Frame, ItemFields, Payload, Response};
 use self::item::{Holds, Item, Slot};
 use crate::ProviderError;
 use crate::answer::Answer;
+use crate::beat::Forwarded;
 use crate::dialect::Scanned;
 use crate::dialect::{
     Decode, Dialect, EventSink, Finishes, Meaning, NotThisWire, Oddities, defaults,
 };
 use crate::error_body::is_error_frame;
+use crate::error_out::ErrorOut;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
 use crate::lenient::{Text, from_json, is_truthy};
@@ -25,6 +27,7 @@ use crate::request::Request;
 use crate::tool_calls::EmptyArguments;
 use crate::work;
 
+mod downstream;
 mod event;
 mod item;
 mod request;
@@ -75,6 +78,18 @@ impl Dialect for OpenAiResponses {
 
     fn empty_arguments(&self) -> EmptyArguments {
         EmptyArguments::Kept
+    }
+
+    fn beat(&self, forwarded: &Forwarded<'_>) -> Option<Vec<u8>> {
+        downstream::beat(forwarded)
+    }
+
+    fn error_body(&self, error: &ErrorOut<'_>) -> Vec<u8> {
+        downstream::error_body(error)
+    }
+
+    fn error_frame(&self, error: &ErrorOut<'_>, forwarded: &Forwarded<'_>) -> Vec<u8> {
+        downstream::error_frame(error, forwarded)
     }
 }
 

@@ -99,6 +99,10 @@ impl Wire {
             .or_else(|| self.0.default_max_tokens())
     }
 
+    pub(crate) fn dialect(self) -> &'static dyn Dialect {
+        self.0
+    }
+
     pub(crate) fn decoder(self) -> Mender {
         Mender::new(self.0.decoder())
     }

@@ -48,6 +48,11 @@ impl<'j> Shape<'j> {
         found(self.inner).or_else(|| found(self.outer))
     }
 
+    /// Returns whether a gateway of ours marked it.
+    pub(super) fn is_marked(&self) -> bool {
+        self.field("lifesign").is_some_and(Value::is_object)
+    }
+
     pub(super) fn kind(&self) -> Option<&'j str> {
         ["type", "status", "__type"]
             .into_iter()

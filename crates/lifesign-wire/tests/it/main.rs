@@ -7,6 +7,8 @@ mod chat;
 #[cfg(test)]
 mod corpus;
 #[cfg(test)]
+mod downstream;
+#[cfg(test)]
 mod error_body;
 #[cfg(test)]
 mod foreign;
