@@ -142,6 +142,11 @@ impl<I: Intake> Attempt<I> {
         }
     }
 
+    /// Returns the status and the headers of the response, once they are here.
+    pub fn response(&self) -> Option<(u16, &HeaderMap)> {
+        self.head.as_ref().map(|head| (head.status, &head.headers))
+    }
+
     /// Returns what takes the answer.
     pub fn intake(&self) -> &I {
         &self.intake

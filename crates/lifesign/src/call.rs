@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use lifesign_core::{
     AttemptRecord, BoundName, Budget, Decision, Failure, FailureCode, GiveUp, Hints, Limit, Past,
-    Phase, Tally, Tier, Watch, decide,
+    Phase, Tier, Watch, decide,
 };
 use lifesign_wire::Answer;
 
-use crate::attempt::{Attempt, AttemptEnd, AttemptStep, Cause, Pieces, failure_of};
+use crate::attempt::{Attempt, AttemptEnd, AttemptStep, Cause, Pieces};
 use crate::clock::{self, CallClock};
 use crate::event::CallEvent;
 use crate::guard::Guard;
@@ -250,41 +250,13 @@ impl Call {
             watch.tally()
         });
         let tally = tally.unwrap_or_default();
-        let failure = end
-            .cause
-            .as_ref()
-            .map(|cause| self.failure(cause, end, &tally));
-
-        let upstream = &self.job.upstream;
-        let number = self.next_number();
-        let mut record =
-            AttemptRecord::new(number, upstream.name(), end.phase, &tally, self.waited);
-        record.status = end.status();
-        record.request_id = end.request_id.as_deref().map(|id| upstream.masked(id));
-        if let Some(failure) = &failure {
-            record = record.failed(failure);
+        let (upstream, number) = (&self.job.upstream, self.next_number());
+        let mut failure = end.failure(number, upstream, &tally);
+        if let Some(failure) = &mut failure {
+            self.describe(failure);
         }
-        record.usage = end.answer.usage;
+        let record = end.record(number, upstream, &tally, self.waited, failure.as_ref());
         self.records.push(record);
-        failure
-    }
-
-    /// Returns the failure of the attempt that is being closed.
-    fn failure(&self, cause: &Cause, end: &AttemptEnd, tally: &Tally) -> Failure {
-        let mut failure = failure_of(cause, end.phase);
-        failure.ages = end.ages;
-        failure.status = end.status();
-        failure.request_id.clone_from(&end.request_id);
-        failure.retry_after = end.hints.wait;
-        failure.partial = !end.answer.is_empty();
-        failure.bytes = tally.bytes;
-        failure.frames = tally.frames;
-        failure.heartbeats = tally.heartbeats;
-        failure.tokens = end.answer.usage.and_then(|usage| usage.output_tokens);
-        failure.attempt = self.next_number();
-        self.describe(&mut failure);
-        self.job.upstream.advise(&mut failure);
-        self.job.upstream.mask(&mut failure);
         failure
     }
 

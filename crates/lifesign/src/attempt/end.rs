@@ -1,10 +1,14 @@
 //! How an attempt ended.
 
+use std::time::Duration;
+
 use http::HeaderMap;
-use lifesign_core::{Ages, Commit, Cut, Hints, Phase};
+use lifesign_core::{Ages, AttemptRecord, Commit, Cut, Failure, Hints, Phase, Tally};
 use lifesign_wire::{Answer, Incomplete, ProviderError, ReadError};
 
+use super::failure::failure_of;
 use crate::transport::{ConnectError, EncodingError, TransportError};
+use crate::upstream::Upstream;
 
 /// How an attempt ended, and what it brought.
 #[derive(Debug)]
@@ -31,6 +35,46 @@ impl AttemptEnd {
     /// Returns the response's status, once there was one.
     pub fn status(&self) -> Option<u16> {
         self.head.as_ref().map(|head| head.status)
+    }
+
+    /// Returns the failure of attempt `number`, if it failed, with everything that is known of it.
+    ///
+    /// The upstream's key is taken out of what the provider said.
+    pub fn failure(&self, number: u32, upstream: &Upstream, tally: &Tally) -> Option<Failure> {
+        let mut failure = failure_of(self.cause.as_ref()?, self.phase);
+        failure.ages = self.ages;
+        failure.status = self.status();
+        failure.request_id.clone_from(&self.request_id);
+        failure.retry_after = self.hints.wait;
+        failure.partial = !self.answer.is_empty();
+        failure.bytes = tally.bytes;
+        failure.frames = tally.frames;
+        failure.heartbeats = tally.heartbeats;
+        failure.tokens = self.answer.usage.and_then(|usage| usage.output_tokens);
+        failure.attempt = number;
+        failure.upstream = Some(upstream.name().to_owned());
+        upstream.advise(&mut failure);
+        upstream.mask(&mut failure);
+        Some(failure)
+    }
+
+    /// Returns the record of attempt `number`, which came after a wait of `waited`.
+    pub fn record(
+        &self,
+        number: u32,
+        upstream: &Upstream,
+        tally: &Tally,
+        waited: Duration,
+        failure: Option<&Failure>,
+    ) -> AttemptRecord {
+        let mut record = AttemptRecord::new(number, upstream.name(), self.phase, tally, waited);
+        record.status = self.status();
+        record.request_id = self.request_id.as_deref().map(|id| upstream.masked(id));
+        if let Some(failure) = failure {
+            record = record.failed(failure);
+        }
+        record.usage = self.answer.usage;
+        record
     }
 
     /// Returns the content that an attempt without a whole answer leaves, if there is any.
