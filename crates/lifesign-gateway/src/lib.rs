@@ -13,5 +13,6 @@ mod lane;
 mod lifecycle;
 #[cfg_attr(not(test), expect(dead_code, reason = "calls are not admitted yet"))]
 mod queue;
+#[cfg_attr(not(test), expect(dead_code, reason = "calls are not admitted yet"))]
 mod rate;
 mod server;
