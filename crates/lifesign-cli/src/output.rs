@@ -1,15 +1,33 @@
 //! What the program prints, and the exit codes it ends with.
 
+use std::error::Error;
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Writes `text` and a line end to standard output.
 ///
 /// A reader that has gone, such as `head`, is no failure of ours.
-pub(crate) fn print_line(text: &str) -> io::Result<()> {
+pub(crate) fn print_line(text: &str) -> Result<(), Unwritten> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        written => written.map_err(Unwritten),
+    }
+}
+
+/// A result that is there, and that standard output could not take.
+#[derive(Debug)]
+pub(crate) struct Unwritten(io::Error);
+
+impl fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("standard output cannot be written")
+    }
+}
+
+impl Error for Unwritten {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
     }
 }
 
@@ -32,7 +50,11 @@ pub(crate) fn harmless(text: &str) -> String {
 /// Says what went wrong, in one sentence.
 pub(crate) fn complain(error: &anyhow::Error) -> ExitCode {
     note(&format!("error: {}", one_line(error)));
-    ExitCode::from(REFUSED)
+    ExitCode::from(if error.is::<Unwritten>() {
+        UNWRITTEN
+    } else {
+        REFUSED
+    })
 }
 
 /// Returns what went wrong and what lies behind it, each said once.

@@ -2,7 +2,6 @@
 
 mod board;
 
-use std::io;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -23,7 +22,7 @@ use serde::Serialize;
 use self::board::{Board, Row};
 use super::call::Ended;
 use crate::args::DemoArgs;
-use crate::output::print_line;
+use crate::output::{Unwritten, print_line};
 
 pub(crate) async fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let standin = Standin::scenarios()
@@ -360,7 +359,7 @@ fn rounded(duration: Duration) -> Duration {
     Duration::from_millis(millis.saturating_add(step / 2) / step * step)
 }
 
-fn introduce(speed: u32) -> io::Result<()> {
+fn introduce(speed: u32) -> Result<(), Unwritten> {
     print_line(&format!(
         "Seven calls to a provider that misbehaves, side by side, {speed} times faster than life.\n\
          Times below are what they would be in life. Nothing leaves this machine.\n"

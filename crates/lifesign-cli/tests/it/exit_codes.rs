@@ -84,3 +84,41 @@ fn happened(scenario: &str, settings: &[&str]) -> Ran {
         .fold(call, |call, setting| call.set(setting));
     call.run()
 }
+
+/// A result that could not be written was called a setting that cannot be used.
+#[cfg(unix)]
+#[test]
+fn a_result_that_standard_output_cannot_take_exits_1_whatever_the_command() {
+    let provider = Provider::scenario("happy");
+    let call = || Program::call(&provider.url(), "anthropic");
+    for program in [
+        Program::new(&["demo", "--speed", "100"]),
+        Program::new(&["demo", "--speed", "100", "--json"]),
+        Program::new(&["schema"]),
+        Program::new(&["completions", "bash"]),
+        Program::new(&["standin", "--list"]),
+        Program::new(&[
+            "config",
+            "explain",
+            "--base-url",
+            "http://h",
+            "--wire",
+            "anthropic",
+        ]),
+        call(),
+        call().json(),
+    ] {
+        let Some(ran) = program.run_on_a_full_disk() else {
+            println!("skipped: there is no /dev/full");
+            return;
+        };
+
+        assert_eq!(
+            (ran.code, ran.stderr.lines().last().unwrap_or_default()),
+            (
+                1,
+                "error: standard output cannot be written: No space left on device (os error 28)"
+            )
+        );
+    }
+}

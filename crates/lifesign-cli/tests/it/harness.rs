@@ -185,6 +185,31 @@ impl Program {
         }
     }
 
+    /// Runs the program with a standard output that takes nothing, as a full disk does; `None` where
+    /// this machine has none to offer.
+    #[cfg(unix)]
+    pub(crate) fn run_on_a_full_disk(mut self) -> Option<Ran> {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .ok()?;
+        let mut child = self
+            .command
+            .stdin(Stdio::null())
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = Pipe::of(child.stderr.take().unwrap());
+        let running = Running {
+            child,
+            stdout: Pipe::of(std::io::empty()),
+            stderr,
+            held: Vec::new(),
+        };
+        Some(running.wait())
+    }
+
     /// Starts the program with a standard input that stays open and a standard output that nobody
     /// reads from, though somebody holds it.
     pub(crate) fn start_between_idlers(mut self) -> Running {
