@@ -141,6 +141,8 @@ pub enum What {
         /// Its status.
         status: u16,
     },
+    /// A TLS hello came where plain HTTP is spoken; the connection was closed.
+    TlsHello,
     /// Bytes of the body were written.
     Wrote {
         /// How many, before any compression.
@@ -183,6 +185,9 @@ impl fmt::Display for Event {
                 )
             }
             What::Status { status } => write!(f, "status {status}"),
+            What::TlsHello => {
+                f.write_str("a TLS hello came to a plain port; http, not https, is spoken here")
+            }
             What::Wrote { bytes } => write!(f, "wrote {bytes} bytes"),
         }
     }
@@ -292,6 +297,11 @@ impl Log {
         }
         drop(state);
         self.tell(at, connection, 0, What::PeerClosed);
+    }
+
+    /// Notes that a TLS hello came where plain HTTP is spoken.
+    pub(crate) fn tls_hello(&self, connection: u64) {
+        self.tell(self.clock.elapsed(), connection, 0, What::TlsHello);
     }
 
     /// Enters a request.

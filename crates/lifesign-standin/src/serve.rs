@@ -465,6 +465,11 @@ async fn serve<S: Socket>(shared: &Arc<Shared>, mut socket: S, number: u64) {
             return;
         }
     }
+    if inbox.first() == Some(&TLS_HANDSHAKE) {
+        // No line end would ever come for HTTP to read.
+        shared.log.tls_hello(number);
+        return;
+    }
     if inbox.starts_with(H2_PREFACE) {
         Box::pin(http2::serve(shared, socket, inbox, number)).await;
     } else {
@@ -491,5 +496,7 @@ fn acceptor(
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// Room for a burst of thousands of connections.
 const BACKLOG: u32 = 8192;
+/// What a TLS hello begins with (RFC 8446, section 5.1), and no HTTP request does.
+const TLS_HANDSHAKE: u8 = 22;
 /// How an HTTP/2 connection begins (RFC 9113, section 3.4), as far as no HTTP/1.1 request does.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";

@@ -48,7 +48,7 @@ pub(crate) async fn run(args: StandinArgs) -> anyhow::Result<ExitCode> {
         .on_event(move |event| tell(event, json))
         .start()
         .await
-        .with_context(|| format!("cannot listen at {listen}"))?;
+        .map_err(|error| cannot_listen(listen, &error))?;
     note(&format!("listening at {}; Ctrl-C ends it", standin.url()));
     if plays_all(&args) {
         note(&format!(
@@ -63,6 +63,22 @@ pub(crate) async fn run(args: StandinArgs) -> anyhow::Result<ExitCode> {
     }
     standin.stop().await;
     Ok(ExitCode::SUCCESS)
+}
+
+fn cannot_listen(at: SocketAddr, error: &io::Error) -> SettingError {
+    let port = at.port();
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            SettingError::new("--listen", format!("port {port} of {} is in use", at.ip()))
+                .with_accepted("a port that nobody listens at, or 0 for any that is free")
+        }
+        io::ErrorKind::PermissionDenied => {
+            SettingError::new("--listen", format!("port {port} may not be used: {error}"))
+                .with_accepted("a port above 1023, or 0 for any that is free")
+        }
+        _ => SettingError::new("--listen", format!("{at} cannot be used: {error}"))
+            .with_accepted("an address of this machine's loopback, such as 127.0.0.1:0"),
+    }
 }
 
 /// Whether nothing was named to play.

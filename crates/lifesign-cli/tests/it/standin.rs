@@ -94,9 +94,24 @@ fn a_place_that_is_taken_is_named() {
 
     let ran = Program::new(&["standin", "--scenario", "happy", "--listen", &place]).run();
 
-    ran.assert_code(2)
-        .assert_said(&format!("error: cannot listen at {place}: "));
-    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    let port = place.rsplit(':').next().unwrap();
+    ran.assert_refused(&format!(
+        "--listen: port {port} of 127.0.0.1 is in use; accepted: a port that nobody listens at, or \
+         0 for any that is free"
+    ));
+}
+
+/// A client that spoke TLS to the plain port waited for ever, as the stand-in did for a request.
+#[test]
+fn a_client_that_speaks_tls_to_a_plain_port_is_sent_away_with_a_line_in_the_log() {
+    let (standin, url) = listening(&["--scenario", "happy"]);
+    let url = url.replace("http://", "https://");
+
+    let ran = Program::call(&url, "anthropic").json().run();
+
+    ran.assert_code(8);
+    assert_eq!(ran.report()["failure"]["stage"], "tls");
+    standin.wait_for_output("a TLS hello came to a plain port; http, not https, is spoken here");
 }
 
 #[track_caller]

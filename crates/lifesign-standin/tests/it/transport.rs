@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use lifesign_standin::{End, Standin};
+use lifesign_standin::{End, Standin, What};
 use pretty_assertions::assert_eq;
 
 use crate::client::{Client, LIMIT, ask, play};
@@ -449,4 +449,25 @@ async fn every_event_is_told_in_words_and_as_json() {
     let json = serde_json::to_value(&told[4]).unwrap();
     assert_eq!(json["event"], "ended");
     assert_eq!((&json["how"], &json["bytes"]), (&"eof".into(), &13.into()));
+}
+
+/// The first bytes of a TLS hello hold no line end, which is what the stand-in waited for.
+#[tokio::test]
+async fn a_tls_hello_at_a_plain_port_is_closed_at_once_and_told() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let events = Arc::clone(&told);
+    let standin = Standin::script("answer \"a\"")
+        .unwrap()
+        .on_event(move |event| events.lock().unwrap().push(event.what.clone()))
+        .start()
+        .await
+        .unwrap();
+    let mut client = Client::connect(&standin).await;
+
+    client.send(&[22, 3, 1, 0, 200, 1, 0, 0, 196]).await;
+
+    // Closed with bytes unread, a connection may also be seen as reset.
+    assert!(!client.more().await.unwrap_or(false));
+    assert_eq!(*told.lock().unwrap(), [What::Connected, What::TlsHello]);
+    assert!(standin.requests().is_empty());
 }
