@@ -1,9 +1,13 @@
 //! The command line as typed.
 
+mod names;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+
+use self::names::{Names, dialects, profiles, scenarios, wires};
 
 /// Keeps model calls alive and honest: judges each by what crosses the wire.
 #[derive(Debug, Parser)]
@@ -53,7 +57,7 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "URL", requires = "wire")]
     pub(crate) base_url: Option<String>,
     /// The provider's streaming dialect: openai-chat, openai-responses or anthropic.
-    #[arg(long, value_name = "WIRE")]
+    #[arg(long, value_name = "WIRE", value_parser = Names(wires), hide_possible_values = true)]
     pub(crate) wire: Option<String>,
     /// The model to ask.
     #[arg(long, value_name = "MODEL")]
@@ -65,7 +69,7 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// A set of bounds by name: progress, patient or harness.
-    #[arg(long, value_name = "PROFILE")]
+    #[arg(long, value_name = "PROFILE", value_parser = Names(profiles), hide_possible_values = true)]
     pub(crate) profile: Option<String>,
     /// One setting, such as `bounds.raw_silence=45s`. May be given again.
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -137,7 +141,7 @@ pub(crate) struct StandinArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
     /// A shipped scenario to play.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = Names(scenarios), hide_possible_values = true)]
     pub(crate) scenario: Option<String>,
     /// A recording to play, with its timing.
     #[arg(long, value_name = "RECORDING")]
@@ -152,7 +156,7 @@ pub(crate) struct StandinArgs {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub(crate) speed: f64,
     /// The dialect to speak whatever the path says.
-    #[arg(long, value_name = "WIRE")]
+    #[arg(long, value_name = "WIRE", value_parser = Names(dialects), hide_possible_values = true)]
     pub(crate) wire: Option<String>,
     /// Print the log as JSON lines.
     #[arg(long)]

@@ -63,6 +63,26 @@ fn completions_know_the_commands_in_each_shell() {
 }
 
 #[test]
+fn completions_know_the_names_that_an_argument_takes() {
+    for (shell, between, behind) in [
+        ("bash", " ", "\""),
+        ("zsh", " ", ")"),
+        ("fish", "\\t''\n", ""),
+    ] {
+        let script = said(&["completions", shell]);
+
+        for (names, count) in [
+            (["openai-chat", "openai-responses", "anthropic"], 4),
+            (["progress", "patient", "harness"], 3),
+        ] {
+            let list = names.join(between) + behind;
+            assert_eq!(script.matches(&list).count(), count, "{shell}: {list}");
+        }
+        assert!(script.contains(&format!("drip{between}")), "{shell}");
+    }
+}
+
+#[test]
 fn bash_can_read_its_completions() {
     let script = said(&["completions", "bash"]);
     let Ok(mut bash) = Command::new("bash").arg("-n").stdin(Stdio::piped()).spawn() else {
