@@ -3,6 +3,7 @@
 mod answer_out;
 mod args;
 mod command;
+mod command_line;
 mod interrupts;
 mod output;
 mod recording;
@@ -10,13 +11,14 @@ mod status_line;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::args::{Cli, Command};
+use crate::args::Command;
 use crate::output::complain;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match command_line::read() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     // One thread: a stuck worker elsewhere can then never fake silence.
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()

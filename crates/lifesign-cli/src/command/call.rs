@@ -184,7 +184,7 @@ fn is_cancelled(ended: &Ended) -> bool {
 }
 
 /// Prints the one JSON object.
-fn report(ended: &Ended) -> anyhow::Result<()> {
+pub(crate) fn report(ended: &Ended) -> anyhow::Result<()> {
     let report = match ended {
         Ok(answered) => CallReport::from(&**answered),
         Err(failed) => CallReport::from(&**failed),

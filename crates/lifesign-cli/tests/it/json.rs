@@ -321,3 +321,42 @@ fn names(fields: &[(String, String)]) -> String {
     let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
     names.join(" ")
 }
+
+/// A program that reads standard output got nothing for a mistyped flag.
+#[test]
+fn a_command_line_that_cannot_be_used_gives_an_object_too() {
+    for (words, told) in [
+        (
+            ["call", "--promt", "hi", "--json"].as_slice(),
+            "unexpected argument '--promt' found; a similar argument exists: '--prompt'",
+        ),
+        (
+            &["call", "--json", "--base-url", "http://h", "--prompt", "hi"],
+            "the following required arguments were not provided: --wire <WIRE>",
+        ),
+        (
+            &["call", "--json", "--max-tokens", "0"],
+            "invalid value '0' for '--max-tokens <N>': 0 is not in 1..18446744073709551615",
+        ),
+        (
+            &["config", "check", "--json", "--prompt", "x"],
+            "unexpected argument '--prompt' found",
+        ),
+    ] {
+        let ran = Program::new(words).run();
+
+        ran.assert_code(2).assert_said("error: ");
+        let failure = &ran.report()["failure"];
+        assert_eq!(failure["code"], "refused_setting");
+        assert_eq!(failure["message"], told);
+        assert_eq!(failure["retryable"], false);
+    }
+}
+
+#[test]
+fn a_command_line_that_cannot_be_used_is_told_in_words_where_no_object_is_wanted() {
+    let ran = Program::new(&["call", "--promt", "hi"]).run();
+
+    ran.assert_code(2).assert_said("error: unexpected argument");
+    assert_eq!(ran.stdout, "");
+}
