@@ -12,7 +12,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, CertifiedKey, DnType, IsCa, KeyPair,
     date_time_ymd,
 };
-use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -45,15 +45,28 @@ impl Authority {
         let mut leaf = CertificateParams::new(vec![host.to_owned()]).unwrap();
         change(&mut leaf);
         let leaf = leaf.signed_by(&key, &root).unwrap();
+        Self::serving(root.pem(), leaf.der(), &key)
+    }
+
+    /// A server whose certificate is its own authority's, as `openssl req -x509` makes one.
+    fn its_own(host: &str) -> Self {
+        let mut own = CertificateParams::new(vec![host.to_owned()]).unwrap();
+        own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let own = own.self_signed(&key).unwrap();
+        Self::serving(own.pem(), own.der(), &key)
+    }
+
+    fn serving(root_pem: String, certificate: &CertificateDer<'static>, key: &KeyPair) -> Self {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![leaf.der().clone()], key)
+            .with_single_cert(vec![certificate.clone()], key)
             .unwrap();
         Self {
-            root_pem: root.pem().into_bytes(),
+            root_pem: root_pem.into_bytes(),
             config,
         }
     }
@@ -238,6 +251,11 @@ async fn a_refused_certificate_says_what_is_wrong_with_it_and_what_helps() {
         ),
         (
             marked,
+            "is that of an authority, which a server may not use as its own",
+            "basicConstraints=CA:FALSE",
+        ),
+        (
+            Authority::its_own(host),
             "is that of an authority, which a server may not use as its own",
             "basicConstraints=CA:FALSE",
         ),
