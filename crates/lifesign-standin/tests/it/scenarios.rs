@@ -198,7 +198,8 @@ async fn a_recording_ends_as_its_connection_did() {
 
 #[test]
 fn a_recording_that_breaks_off_is_refused() {
-    let begin = b"{\"lifesign_recording\":1,\"wire\":\"anthropic\"}\n{\"at_us\":1,\"status\":200}\n{\"at";
+    let begin =
+        b"{\"lifesign_recording\":1,\"wire\":\"anthropic\"}\n{\"at_us\":1,\"status\":200}\n{\"at";
 
     let error = Standin::replay(begin).unwrap_err().to_string();
 
