@@ -119,6 +119,11 @@ impl<K: Clone + Ord> Holds<K> {
         })
     }
 
+    /// Returns the holds that are in force, in the order of their keys.
+    pub fn in_force(&self, now: Duration) -> impl Iterator<Item = (&K, &Hold)> {
+        self.holds.iter().filter(move |(_, hold)| hold.until > now)
+    }
+
     /// Returns how many holds the table keeps, ended ones included.
     pub fn len(&self) -> usize {
         self.holds.len()
@@ -195,6 +200,19 @@ mod tests {
         assert_eq!(holds.len(), 1);
         assert!(holds.release(&"b").is_some());
         assert!(holds.is_empty());
+    }
+
+    #[test]
+    fn holds_in_force_are_listed_and_ended_ones_are_not() {
+        let mut holds = Holds::new(8);
+        holds.raise("b", secs(20), WHY, "call 1", secs(0));
+        holds.raise("c", secs(10), WHY, "call 1", secs(0));
+        holds.raise("a", secs(30), WHY, "call 2", secs(0));
+
+        let listed: Vec<_> = holds.in_force(secs(10)).collect();
+
+        let (a, b) = (held(secs(30), WHY, "call 2"), held(secs(20), WHY, "call 1"));
+        assert_eq!(listed, [(&"a", &a), (&"b", &b)]);
     }
 
     #[test]
