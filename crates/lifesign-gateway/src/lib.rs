@@ -6,7 +6,7 @@
 
 #[cfg_attr(not(test), expect(dead_code, reason = "calls are not admitted yet"))]
 mod breaker;
-mod config;
+pub mod config;
 mod guest;
 mod holds;
 #[cfg_attr(not(test), expect(dead_code, reason = "calls are not admitted yet"))]

@@ -14,6 +14,7 @@ use lifesign_core::{
 pub use self::entry::Entry;
 use self::extension::Nothing;
 pub use self::extension::{Element, Extension};
+pub use self::opened::read_bounded;
 pub use self::upstream::{KeySource, UpstreamConfig};
 
 mod entry;

@@ -285,7 +285,8 @@ impl<'a> Entry<'a> {
             })
     }
 
-    /// Reads where a key is: a table with `env` or `file`.
+    /// Reads where a key is: a table with `env` or `file`; in a variable or a flag `env:NAME` or
+    /// `file:PATH`.
     ///
     /// # Errors
     ///
@@ -297,8 +298,12 @@ impl<'a> Entry<'a> {
                 DeValue::String(_) => return Err(self.refuse("must not hold the key itself")),
                 _ => return Err(self.refuse("is not a table")),
             },
-            Written::Variable(..) | Written::Flag(_) => {
-                return Err(self.refuse("must not hold the key itself"));
+            Written::Variable(_, text) | Written::Flag(text) => {
+                return match text.split_once(':') {
+                    Some(("env", name)) if !name.is_empty() => Ok(KeySource::Env(name.to_owned())),
+                    Some(("file", path)) if !path.is_empty() => Ok(KeySource::File(path.into())),
+                    _ => Err(self.refuse("must not hold the key itself")),
+                };
             }
         };
         let entries: Vec<_> = table

@@ -69,8 +69,12 @@ fn refused(key: &str, problem: impl Into<Box<str>>, position: Option<&str>) -> S
     }
 }
 
-/// Reads a file, but not without end: somebody may have named a device.
-pub(super) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a file of keys or certificates, but not without end: somebody may have named a device.
+///
+/// # Errors
+///
+/// Fails where the file cannot be read or is longer than 16 MiB.
+pub fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
         .take(LONGEST + 1)

@@ -1,0 +1,141 @@
+//! What a file, the environment and the flags say that is the gateway's, as they say it.
+
+use std::collections::BTreeMap;
+
+use lifesign::config::{Element, Entry, Extension};
+use lifesign_core::{FileKey, Origin, Setting, SettingError};
+
+use super::beats::BeatsLayer;
+use super::caller_key::CallerKey;
+use super::route::Route;
+use super::serve::{Breaker, GatewayLimits, LogForm, Serve};
+use super::table::{ARRAYS, SETTINGS, UPSTREAM};
+use super::upstream::UpstreamTable;
+
+/// What a file, the environment and the flags say that is the gateway's.
+///
+/// Hand it to [`Config::load_with`](lifesign::config::Config::load_with) so that a file with the
+/// gateway's tables is read; each value is checked then, and their sum by
+/// [`GatewayConfig::new`](super::GatewayConfig::new).
+#[derive(Debug)]
+pub struct GatewayTables {
+    pub(super) serve: Serve,
+    pub(super) breaker: Breaker,
+    pub(super) limits: GatewayLimits,
+    pub(super) log: Setting<LogForm>,
+    /// What the file says about beats, weaker than what upstreams, routes and keys say.
+    pub(super) beats: BeatsLayer,
+    /// What the environment and the flags say about beats, stronger than all of these.
+    pub(super) strong_beats: BeatsLayer,
+    /// In the order of the file's upstreams; those at the end may be missing.
+    pub(super) upstreams: Vec<UpstreamTable>,
+    pub(super) routes: Vec<Route>,
+    pub(super) keys: Vec<CallerKey>,
+    /// Where settings stand, by name.
+    pub(super) positions: BTreeMap<String, String>,
+    is_used: bool,
+}
+
+impl Default for GatewayTables {
+    fn default() -> Self {
+        Self {
+            serve: Serve::default(),
+            breaker: Breaker::default(),
+            limits: GatewayLimits::default(),
+            log: Setting::default_value(LogForm::Human),
+            beats: BeatsLayer::default(),
+            strong_beats: BeatsLayer::default(),
+            upstreams: Vec::new(),
+            routes: Vec::new(),
+            keys: Vec::new(),
+            positions: BTreeMap::new(),
+            is_used: false,
+        }
+    }
+}
+
+impl GatewayTables {
+    /// Returns whether anything was said that is the gateway's.
+    pub fn is_used(&self) -> bool {
+        self.is_used
+    }
+
+    /// Adds to a refusal of `setting` where it stands, if that is known.
+    pub(super) fn placed(&self, error: SettingError, setting: &str) -> SettingError {
+        match self.positions.get(setting) {
+            Some(position) => error.with_position(position.as_str()),
+            None => error,
+        }
+    }
+
+    fn note(&mut self, name: String, entry: &Entry<'_>) {
+        self.is_used = true;
+        match entry.position() {
+            Some(position) => self.positions.insert(name, position),
+            // A flag has no place, and what it replaces is no longer in force.
+            None => self.positions.remove(&name),
+        };
+    }
+}
+
+impl Extension for GatewayTables {
+    fn settings(&self) -> &'static [FileKey] {
+        SETTINGS
+    }
+
+    fn upstream_keys(&self) -> &'static [FileKey] {
+        UPSTREAM
+    }
+
+    fn arrays(&self) -> &'static [(&'static str, &'static [FileKey])] {
+        ARRAYS
+    }
+
+    fn reserved(&self, name: &str) -> Option<&'static str> {
+        match name {
+            "telemetry.otlp_endpoint" | "telemetry.otlp_protocol" => {
+                Some("cannot be set yet: this version exports no traces")
+            }
+            _ if name == "journal" || name.starts_with("journal.") => {
+                Some("cannot be set yet: this version keeps no journal")
+            }
+            _ => None,
+        }
+    }
+
+    fn handle_setting(&mut self, entry: &Entry<'_>) -> Result<(), SettingError> {
+        self.note(entry.field().to_owned(), entry);
+        match entry.field().split_once('.') {
+            Some(("serve", _)) => self.serve.handle(entry),
+            Some(("beats", _)) => match entry.origin() {
+                Origin::File { .. } => self.beats.handle(entry),
+                _ => self.strong_beats.handle(entry),
+            },
+            Some(("breaker", _)) => self.breaker.handle(entry),
+            Some(("limits", _)) => self.limits.handle(entry),
+            Some(("telemetry", "log")) => {
+                self.log = entry.setting(LogForm::ALL[entry.one_of(&LogForm::WORDS)?]);
+                Ok(())
+            }
+            _ => Err(entry.refuse("is no setting of the gateway")),
+        }
+    }
+
+    fn handle_upstream(&mut self, at: usize, entry: &Entry<'_>) -> Result<(), SettingError> {
+        self.note(format!("upstream.{at}.{}", entry.key()), entry);
+        if self.upstreams.len() <= at {
+            self.upstreams.resize_with(at + 1, UpstreamTable::default);
+        }
+        self.upstreams[at].handle(entry)
+    }
+
+    fn handle_element(&mut self, element: &Element<'_>) -> Result<(), SettingError> {
+        self.is_used = true;
+        if element.array == "route" {
+            self.routes.push(Route::read(element)?);
+        } else {
+            self.keys.push(CallerKey::read(element)?);
+        }
+        Ok(())
+    }
+}
