@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use self::block::{Kind as Holds, Open};
 use self::event::{Delta, Frame, Message, RawDelta, Tokens};
+use self::whole::Whole;
 use crate::ProviderError;
 use crate::answer::Answer;
 use crate::beat::Forwarded;
@@ -33,6 +34,7 @@ mod downstream;
 mod event;
 mod request;
 mod scan;
+mod whole;
 
 /// The dialect.
 pub(crate) struct Anthropic;
@@ -97,6 +99,10 @@ impl Dialect for Anthropic {
     fn error_frame(&self, error: &ErrorOut<'_>, _: &Forwarded<'_>) -> Vec<u8> {
         downstream::error_frame(error)
     }
+
+    fn events_of_whole(&self, body: &str) -> Option<Vec<u8>> {
+        whole::events(body)
+    }
 }
 
 /// Decodes one message.
@@ -109,6 +115,8 @@ struct Decoder {
     server_calls: usize,
     usage: Usage,
     oddities: Oddities,
+    /// What the whole body needs, where it is asked for.
+    whole: Option<Box<Whole>>,
 }
 
 impl Decode for Decoder {
@@ -171,6 +179,14 @@ impl Decode for Decoder {
             .collect()
     }
 
+    fn keep_whole(&mut self) {
+        self.whole = Some(Box::default());
+    }
+
+    fn whole_body(&self) -> Option<Vec<u8>> {
+        Some(self.whole.as_ref()?.body(&self.blocks).to_bytes())
+    }
+
     fn oddities(&self) -> Oddities {
         self.oddities
     }
@@ -184,6 +200,9 @@ impl Decoder {
         data: &[u8],
         sink: EventSink<'_>,
     ) -> Meaning {
+        if let Some(whole) = &mut self.whole {
+            whole.add(kind, data);
+        }
         let index = frame.index.0.unwrap_or_default();
         match kind {
             "content_block_delta" => match &frame.delta.0 {

@@ -4,6 +4,8 @@
 //! comment, which every reader of event streams skips; for readers that count events each wire has
 //! an event of its own that says nothing.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 
 use crate::wire::Wire;
@@ -71,7 +73,7 @@ pub enum BeatState {
     UpstreamStarted,
 }
 
-impl<'a> Beat<'a> {
+impl Beat<'_> {
     /// Returns a beat in `state` with nothing else known.
     pub fn new(state: BeatState) -> Self {
         Self {
@@ -100,7 +102,8 @@ impl<'a> Beat<'a> {
                 line.push(character);
             } else {
                 for unit in character.encode_utf16(&mut [0; 2]) {
-                    line.push_str(&format!("\\u{unit:04x}"));
+                    // Writing to a string cannot fail.
+                    let _never = write!(line, "\\u{unit:04x}");
                 }
             }
         }

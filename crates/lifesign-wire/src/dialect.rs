@@ -40,6 +40,9 @@ pub(crate) trait Dialect: Send + Sync {
     fn error_body(&self, error: &ErrorOut<'_>) -> Vec<u8>;
     /// The events with which a stream fails.
     fn error_frame(&self, error: &ErrorOut<'_>, forwarded: &Forwarded<'_>) -> Vec<u8>;
+    /// The events of a stream that brings the answer in `body`; none where it holds no answer that
+    /// is over.
+    fn events_of_whole(&self, body: &str) -> Option<Vec<u8>>;
 }
 
 /// What a scan is certain of.
@@ -75,6 +78,13 @@ pub(crate) trait Decode: Send + Sync + fmt::Debug {
     /// Returns what has to be sent back for the model to go on from this answer: the message, the
     /// content blocks or the output items. `answer` is what the events made.
     fn round_trip(&mut self, answer: &Answer) -> Vec<Box<RawValue>>;
+
+    /// Keeps from here on what the whole body needs.
+    fn keep_whole(&mut self);
+
+    /// Returns the body that the same request would have got without a stream, if all that it needs
+    /// was kept.
+    fn whole_body(&self) -> Option<Vec<u8>>;
 
     /// Returns what was odd but not fatal.
     fn oddities(&self) -> Oddities;

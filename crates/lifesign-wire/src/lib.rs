@@ -47,5 +47,6 @@ mod sample;
 mod sniff;
 mod tool_calls;
 mod walk;
+mod whole;
 mod wire;
 mod work;

@@ -21,6 +21,9 @@ pub(crate) struct Mender {
     mended: u64,
     /// Frames that the decoder could not read before they were mended.
     reread: u64,
+    keeps_whole: bool,
+    /// The body, if it came whole and is kept.
+    body: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +39,8 @@ impl Mender {
             half: None,
             mended: 0,
             reread: 0,
+            keeps_whole: false,
+            body: None,
         }
     }
 
@@ -94,6 +99,9 @@ impl Decode for Mender {
         let text = String::from_utf8_lossy(body);
         let mended = mend_escapes(text.as_bytes(), None, false);
         self.mended += u64::from(mended.is_some() || text.as_bytes() != body);
+        if self.keeps_whole {
+            self.body = Some(body.to_vec());
+        }
         let body = mended
             .as_ref()
             .map_or(text.as_bytes(), |mended| &mended.data);
@@ -106,6 +114,16 @@ impl Decode for Mender {
 
     fn round_trip(&mut self, answer: &Answer) -> Vec<Box<RawValue>> {
         self.decoder.round_trip(answer)
+    }
+
+    fn keep_whole(&mut self) {
+        self.keeps_whole = true;
+        self.decoder.keep_whole();
+    }
+
+    /// Returns the whole body: as it came, or put together.
+    fn whole_body(&self) -> Option<Vec<u8>> {
+        self.body.clone().or_else(|| self.decoder.whole_body())
     }
 
     fn oddities(&self) -> Oddities {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use self::chunk::{CallPiece, Choice, Chunk, Content, Delta, Function};
 use self::reasoning::Reasoning;
+use self::whole::Whole;
 use crate::ProviderError;
 use crate::answer::Answer;
 use crate::beat::Forwarded;
@@ -32,6 +33,7 @@ mod downstream;
 mod reasoning;
 mod request;
 mod scan;
+mod whole;
 
 /// The dialect.
 pub(crate) struct OpenAiChat;
@@ -88,6 +90,10 @@ impl Dialect for OpenAiChat {
     fn error_frame(&self, error: &ErrorOut<'_>, _: &Forwarded<'_>) -> Vec<u8> {
         downstream::error_frame(error)
     }
+
+    fn events_of_whole(&self, body: &str) -> Option<Vec<u8>> {
+        whole::events(body)
+    }
 }
 
 /// Decodes one chat completion.
@@ -103,6 +109,8 @@ struct Decoder {
     tool: OpenTool,
     reasoning: Reasoning,
     oddities: Oddities,
+    /// What the whole body needs, where it is asked for.
+    whole: Option<Box<Whole>>,
 }
 
 /// Whether a call is open that has no arguments yet.
@@ -141,6 +149,9 @@ impl Decode for Decoder {
             self.oddities.unreadable_events += 1;
             return Meaning::UNREADABLE;
         };
+        if let Some(whole) = &mut self.whole {
+            whole.add(data);
+        }
         self.chunk(&chunk, data, sink)
     }
 
@@ -209,6 +220,14 @@ impl Decode for Decoder {
         message.entry("content").or_insert(Value::Null);
         message.insert("role".to_owned(), "assistant".into());
         to_raw_value(&message).into_iter().collect()
+    }
+
+    fn keep_whole(&mut self) {
+        self.whole = Some(Box::default());
+    }
+
+    fn whole_body(&self) -> Option<Vec<u8>> {
+        Some(self.whole.as_ref()?.body().to_bytes())
     }
 
     fn oddities(&self) -> Oddities {

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use self::event::{Frame, ItemFields, Payload, Response};
 use self::item::{Holds, Item, Slot};
+use self::whole::Whole;
 use crate::ProviderError;
 use crate::answer::Answer;
 use crate::beat::Forwarded;
@@ -32,6 +33,7 @@ mod event;
 mod item;
 mod request;
 mod scan;
+mod whole;
 
 /// The dialect.
 pub(crate) struct OpenAiResponses;
@@ -91,6 +93,10 @@ impl Dialect for OpenAiResponses {
     fn error_frame(&self, error: &ErrorOut<'_>, forwarded: &Forwarded<'_>) -> Vec<u8> {
         downstream::error_frame(error, forwarded)
     }
+
+    fn events_of_whole(&self, body: &str) -> Option<Vec<u8>> {
+        whole::events(body)
+    }
 }
 
 /// Decodes one response.
@@ -104,6 +110,8 @@ struct Decoder {
     filled: Vec<u64>,
     last_sequence: Option<u64>,
     oddities: Oddities,
+    /// What the whole body needs, where it is asked for.
+    whole: Option<Box<Whole>>,
 }
 
 impl Decode for Decoder {
@@ -158,6 +166,14 @@ impl Decode for Decoder {
             .collect()
     }
 
+    fn keep_whole(&mut self) {
+        self.whole = Some(Box::default());
+    }
+
+    fn whole_body(&self) -> Option<Vec<u8>> {
+        Some(self.whole.as_ref()?.body(&self.items)?.to_bytes())
+    }
+
     fn oddities(&self) -> Oddities {
         self.oddities
     }
@@ -172,6 +188,9 @@ impl Decoder {
         sink: EventSink<'_>,
     ) -> Meaning {
         let index = frame.output_index.0.unwrap_or_default();
+        if let Some(whole) = &mut self.whole {
+            whole.add(kind, index, data);
+        }
         let part = frame
             .content_index
             .0
@@ -202,6 +221,9 @@ impl Decoder {
             }
             _ => return self.other(kind, frame, data, sink),
         };
+        if let Some(whole) = self.whole.as_mut().filter(|_| is_delta) {
+            whole.add_text(index, slot, text.as_str());
+        }
         let item = self.item(index, slot.holds(kind), sink);
         let told = if is_delta {
             item.tell(slot, text.as_str(), sink)

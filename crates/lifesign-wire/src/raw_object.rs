@@ -75,6 +75,11 @@ impl RawObject {
         self.0.is_empty()
     }
 
+    /// Returns its JSON.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.to_raw().get().as_bytes().to_vec()
+    }
+
     /// Returns it as one value.
     pub(crate) fn to_raw(&self) -> Box<RawValue> {
         raw(self)

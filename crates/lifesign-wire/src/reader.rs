@@ -27,6 +27,7 @@ use crate::wire::Wire;
 mod extent;
 mod relay;
 mod signs;
+mod whole;
 
 /// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

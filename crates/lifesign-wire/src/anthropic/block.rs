@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::event::ToolPiece;
 use crate::lenient::{List, Text, is_truthy};
+use crate::raw_object::{RawObject, raw};
 use crate::tool_calls::ToolCall;
 
 /// A block that has opened.
@@ -163,6 +164,11 @@ impl Open {
             return None;
         }
         let input = Start::parse(&self.first).input?.get();
+        // Text in its place is what an answer was cut in.
+        if input.starts_with('"') {
+            let text: String = serde_json::from_str(input).ok()?;
+            return Some(text).filter(|text| !text.is_empty());
+        }
         let is_empty = input
             .strip_prefix('{')
             .and_then(|rest| rest.strip_suffix('}'))
@@ -215,6 +221,37 @@ impl Open {
             Kind::Redacted | Kind::Result | Kind::Unknown => {}
         }
         to_raw_value(&block).ok()
+    }
+
+    /// Returns the block as it stands in a whole body, even one that was cut.
+    pub(super) fn body(&self) -> Box<RawValue> {
+        let mut block = RawObject::parse(self.first.get()).unwrap_or_default();
+        let grown = match self.holds {
+            Kind::Redacted | Kind::Result | Kind::Unknown => return self.first.clone(),
+            Kind::Text => "text",
+            Kind::Thinking => "thinking",
+            Kind::Compaction => "content",
+            Kind::Tool | Kind::ServerTool => {
+                // What is no JSON stays a text, which nobody runs.
+                let input = RawValue::from_string(self.text.clone());
+                if !self.text.is_empty() {
+                    block.set("input", input.unwrap_or_else(|_| raw(&self.text)));
+                }
+                block.set_missing("input", RawObject::default().to_raw());
+                return block.to_raw();
+            }
+        };
+        let before = block.text(grown).unwrap_or_default();
+        block.set(grown, raw(&(before + &self.text)));
+        if !self.signature.is_empty() {
+            block.set("signature", raw(&self.signature));
+        }
+        if !self.citations.is_empty() {
+            let mut citations = block.items("citations");
+            citations.extend(self.citations.iter().cloned());
+            block.set("citations", raw(&citations));
+        }
+        block.to_raw()
     }
 
     /// Appends what the deltas brought to the field that they grew.

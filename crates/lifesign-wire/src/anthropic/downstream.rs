@@ -11,7 +11,7 @@ pub(super) fn beat() -> Vec<u8> {
 
 /// Returns the body of a failed call.
 pub(super) fn error_body(error: &ErrorOut<'_>) -> Vec<u8> {
-    written(error).to_raw().get().as_bytes().to_vec()
+    written(error).to_bytes()
 }
 
 /// Returns the event with which a stream fails. The SDKs raise their `APIStatusError` (Python) and

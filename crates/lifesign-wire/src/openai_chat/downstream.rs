@@ -18,7 +18,7 @@ pub(super) fn beat(forwarded: &Forwarded<'_>) -> Vec<u8> {
 
 /// Returns the body of a failed call.
 pub(super) fn error_body(error: &ErrorOut<'_>) -> Vec<u8> {
-    written(error).to_raw().get().as_bytes().to_vec()
+    written(error).to_bytes()
 }
 
 /// Returns the events with which a stream fails. The SDKs raise their `APIError` for any data with

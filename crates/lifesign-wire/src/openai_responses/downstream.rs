@@ -20,7 +20,7 @@ pub(super) fn error_body(error: &ErrorOut<'_>) -> Vec<u8> {
         ("error", error.openai().to_raw()),
         ("lifesign", error.mark()),
     ]);
-    body.to_raw().get().as_bytes().to_vec()
+    body.to_bytes()
 }
 
 /// Returns the event with which a stream fails.
@@ -32,7 +32,9 @@ pub(super) fn error_body(error: &ErrorOut<'_>) -> Vec<u8> {
 pub(super) fn error_frame(error: &ErrorOut<'_>, forwarded: &Forwarded<'_>) -> Vec<u8> {
     let inner = error.openai();
     let field = |name| inner.raw(name).map(ToOwned::to_owned).unwrap_or_default();
-    let number = forwarded.last_sequence.map_or(0, |last| last.saturating_add(1));
+    let number = forwarded
+        .last_sequence
+        .map_or(0, |last| last.saturating_add(1));
     let frame = object([
         ("type", raw("error")),
         ("code", field("code")),

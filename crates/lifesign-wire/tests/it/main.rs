@@ -19,4 +19,6 @@ mod responses;
 #[cfg(test)]
 mod sign_reader;
 #[cfg(test)]
+mod whole;
+#[cfg(test)]
 mod wires;
