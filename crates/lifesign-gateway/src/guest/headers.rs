@@ -1,0 +1,194 @@
+//! Which headers pass, in both directions. What is not named here passes, unknown ones included.
+
+use http::{HeaderMap, HeaderName, header};
+
+/// Returns the headers of a request that go on to the upstream.
+///
+/// Those that describe the body, the connection or the way here are made anew. Credentials pass:
+/// whether they may is up to the upstream's setting, see [`remove_credentials`].
+pub(crate) fn upstream_headers(headers: &HeaderMap) -> HeaderMap {
+    passed(headers, |name| {
+        !matches!(
+            *name,
+            header::ACCEPT_ENCODING
+                | header::CONTENT_ENCODING
+                | header::CONTENT_LENGTH
+                | header::COOKIE
+                | header::EXPECT
+                | header::FORWARDED
+                | header::HOST
+                | header::VIA
+        ) && !is_private(name.as_str())
+    })
+}
+
+/// Returns the headers of an upstream's response that go on to the caller.
+///
+/// What a provider says about its own host is not true of ours, and the body is framed anew.
+pub(crate) fn caller_headers(headers: &HeaderMap) -> HeaderMap {
+    passed(headers, |name| {
+        !matches!(
+            *name,
+            header::ALT_SVC
+                | header::CONTENT_ENCODING
+                | header::CONTENT_LENGTH
+                | header::SET_COOKIE
+                | header::STRICT_TRANSPORT_SECURITY
+        )
+    })
+}
+
+/// Removes what a caller showed as its key.
+pub(crate) fn remove_credentials(headers: &mut HeaderMap) {
+    headers.remove(header::AUTHORIZATION);
+    headers.remove("x-api-key");
+    headers.remove("api-key");
+    // Google's form of it.
+    headers.remove("x-goog-api-key");
+}
+
+fn passed(headers: &HeaderMap, is_passing: impl Fn(&HeaderName) -> bool) -> HeaderMap {
+    let mut passed = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        if !is_hop_by_hop(name) && !is_named_by_connection(headers, name) && is_passing(name) {
+            passed.append(name, value.clone());
+        }
+    }
+    passed
+}
+
+/// Returns whether a header is about one connection (RFC 9110, 7.6.1).
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        *name,
+        header::CONNECTION
+            | header::PROXY_AUTHENTICATE
+            | header::PROXY_AUTHORIZATION
+            | header::TE
+            | header::TRAILER
+            | header::TRANSFER_ENCODING
+            | header::UPGRADE
+    ) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+}
+
+fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
+    headers.get_all(header::CONNECTION).iter().any(|value| {
+        value.as_bytes().split(|byte| *byte == b',').any(|named| {
+            named
+                .trim_ascii()
+                .eq_ignore_ascii_case(name.as_str().as_bytes())
+        })
+    })
+}
+
+/// Returns whether a header tells the way to us, or is addressed to us.
+fn is_private(name: &str) -> bool {
+    name.starts_with("x-forwarded-") || name.starts_with("x-lifesign-") || name == "x-real-ip"
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn headers(names: &[&'static str]) -> HeaderMap {
+        let names = names.iter().map(|name| HeaderName::from_static(name));
+        names.map(|name| (name, "v".parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn what_is_unknown_passes_upstream_in_full() {
+        let mut asked = headers(&[
+            "authorization",
+            "anthropic-beta",
+            "x-stainless-lang",
+            "baggage",
+        ]);
+        asked.append("anthropic-beta", "second".parse().unwrap());
+
+        assert_eq!(upstream_headers(&asked), asked);
+    }
+
+    #[test]
+    fn what_is_about_the_way_here_does_not_pass_upstream() {
+        let asked = headers(&[
+            "accept-encoding",
+            "connection",
+            "content-encoding",
+            "content-length",
+            "cookie",
+            "expect",
+            "forwarded",
+            "host",
+            "keep-alive",
+            "proxy-authenticate",
+            "proxy-authorization",
+            "proxy-connection",
+            "te",
+            "trailer",
+            "transfer-encoding",
+            "upgrade",
+            "via",
+            "x-forwarded-for",
+            "x-forwarded-proto",
+            "x-lifesign-set",
+            "x-real-ip",
+        ]);
+
+        assert_eq!(upstream_headers(&asked), HeaderMap::new());
+    }
+
+    #[test]
+    fn what_connection_names_passes_in_neither_direction() {
+        let mut given = headers(&["x-hop", "x-stays", "x-last"]);
+        given.append("connection", "close, X-Hop".parse().unwrap());
+        given.append("connection", "x-last".parse().unwrap());
+
+        assert_eq!(upstream_headers(&given), headers(&["x-stays"]));
+        assert_eq!(caller_headers(&given), headers(&["x-stays"]));
+    }
+
+    #[test]
+    fn what_is_about_the_providers_host_does_not_pass_to_the_caller() {
+        let answered = headers(&[
+            "alt-svc",
+            "connection",
+            "content-encoding",
+            "content-length",
+            "keep-alive",
+            "set-cookie",
+            "strict-transport-security",
+            "trailer",
+            "transfer-encoding",
+            "upgrade",
+            "content-type",
+            "request-id",
+            "retry-after",
+            "x-ratelimit-reset-tokens",
+        ]);
+
+        let kept = [
+            "content-type",
+            "request-id",
+            "retry-after",
+            "x-ratelimit-reset-tokens",
+        ];
+        assert_eq!(caller_headers(&answered), headers(&kept));
+    }
+
+    #[test]
+    fn credentials_go_where_they_are_not_to_pass() {
+        let mut asked = headers(&[
+            "authorization",
+            "x-api-key",
+            "api-key",
+            "x-goog-api-key",
+            "a",
+        ]);
+
+        remove_credentials(&mut asked);
+
+        assert_eq!(asked, headers(&["a"]));
+    }
+}

@@ -1,0 +1,82 @@
+//! Whether workers are alive.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use lifesign::clock::CallClock;
+
+/// The signs of life of all workers.
+#[derive(Clone, Debug)]
+pub(crate) struct Pulse {
+    clock: CallClock,
+    workers: Arc<Mutex<Vec<Arc<AtomicU64>>>>,
+}
+
+/// The sign of life of one worker.
+#[derive(Debug)]
+pub(super) struct WorkerPulse {
+    clock: CallClock,
+    beat_at_ms: Arc<AtomicU64>,
+}
+
+impl Pulse {
+    pub(super) fn new() -> Self {
+        Self {
+            clock: CallClock::start(),
+            workers: Arc::default(),
+        }
+    }
+
+    /// Returns whether every worker has moved within `limit`.
+    pub(crate) fn is_alive(&self, limit: Duration) -> bool {
+        let now_ms = millis(self.clock.elapsed());
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.iter().all(|beat_at_ms| {
+            now_ms.saturating_sub(beat_at_ms.load(Ordering::Relaxed)) <= millis(limit)
+        })
+    }
+
+    /// Adds a worker, which is alive now.
+    pub(super) fn worker(&self) -> WorkerPulse {
+        let pulse = WorkerPulse {
+            clock: self.clock,
+            beat_at_ms: Arc::default(),
+        };
+        pulse.beat();
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.push(Arc::clone(&pulse.beat_at_ms));
+        pulse
+    }
+}
+
+impl WorkerPulse {
+    pub(super) fn beat(&self) {
+        let now_ms = millis(self.clock.elapsed());
+        self.beat_at_ms.store(now_ms, Ordering::Relaxed);
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_worker_that_stands_still_is_enough() {
+        let pulse = Pulse::new();
+        let (first, _second) = (pulse.worker(), pulse.worker());
+
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert!(pulse.is_alive(Duration::from_secs(3)));
+        first.beat();
+        assert!(!pulse.is_alive(Duration::from_secs(2)));
+    }
+}
