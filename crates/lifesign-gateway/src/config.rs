@@ -28,6 +28,7 @@ mod beats;
 mod call_layer;
 mod caller_key;
 mod checks;
+mod explain;
 mod named;
 mod opened;
 mod reference;

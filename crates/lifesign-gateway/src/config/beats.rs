@@ -41,7 +41,7 @@ pub enum BeatForm {
 
 impl BeatForm {
     /// Every form, in the order of [`WORDS`](Self::WORDS).
-    const ALL: [Self; 4] = [Self::Auto, Self::Comment, Self::Event, Self::Space];
+    pub(super) const ALL: [Self; 4] = [Self::Auto, Self::Comment, Self::Event, Self::Space];
     /// The words for them.
     pub(super) const WORDS: [&str; 4] = ["auto", "comment", "event", "space"];
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lifesign_core::duration::human;
 use lifesign_core::{
-    CallShape, Conflict, Limit, SettingError, Value, WireDefaults, check, unknown_setting,
+    CallShape, Conflict, Limit, Origin, SettingError, Value, WireDefaults, check, unknown_setting,
 };
 
 use super::beats::Beats;
@@ -91,7 +91,7 @@ impl GatewayConfig {
     pub(super) fn refuse(&self, tables: &GatewayTables) -> Result<(), SettingError> {
         self.refuse_upstreams(tables)?;
         for route in &self.routes {
-            self.refuse_route(route, tables)?;
+            self.refuse_route(route)?;
         }
         self.refuse_keys()?;
         self.refuse_tls(tables)?;
@@ -129,15 +129,13 @@ impl GatewayConfig {
         Ok(())
     }
 
-    fn refuse_route(&self, route: &Route, tables: &GatewayTables) -> Result<(), SettingError> {
+    fn refuse_route(&self, route: &Route) -> Result<(), SettingError> {
         let refuse = |problem: String| {
             SettingError::new("route.upstreams", problem).with_position(route.position.as_str())
         };
-        let mut asked: Vec<(usize, &GatewayUpstream)> = Vec::new();
+        let mut asked: Vec<&GatewayUpstream> = Vec::new();
         for name in &route.upstreams {
-            let found = self.upstreams.iter().enumerate();
-            let mut found = found.filter(|(_, upstream)| upstream.name() == name);
-            let Some((at, upstream)) = found.next() else {
+            let Some(upstream) = self.upstream(name) else {
                 let names = || self.upstreams.iter().map(|upstream| upstream.name());
                 let known: Vec<_> = names().map(|name| format!("`{name}`")).collect();
                 let error = refuse("is the name of no upstream".to_owned())
@@ -146,15 +144,15 @@ impl GatewayConfig {
                 let hint = unknown_setting(name, names()).hint;
                 return Err(SettingError { hint, ..error });
             };
-            if asked.iter().any(|(_, it)| it.name() == name) {
+            if asked.iter().any(|it| it.name() == name) {
                 return Err(refuse(format!("names `{name}` twice")));
             }
-            asked.push((at, upstream));
+            asked.push(upstream);
         }
-        let Some((_, first)) = asked.first() else {
+        let Some(first) = asked.first() else {
             return Ok(());
         };
-        for (at, other) in &asked {
+        for other in &asked {
             if other.wire() != first.wire() {
                 return Err(refuse(format!(
                     "mixes wires: `{}` speaks {} and `{}` {}",
@@ -165,11 +163,7 @@ impl GatewayConfig {
                 ))
                 .with_accepted("upstreams of one wire"));
             }
-            let is_said = tables
-                .upstreams
-                .get(*at)
-                .is_some_and(|table| table.auth.is_some());
-            if !is_said && !may_share_credential(first, other) {
+            if other.auth_origin == Origin::Default && !may_share_credential(first, other) {
                 return Err(refuse(format!(
                     "would hand the caller's key for `{}` to `{}`, which is another host",
                     first.name(),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use lifesign::config::{Entry, KeySource, UpstreamConfig};
-use lifesign_core::{Limit, Setting, SettingError, Settings, glob, written};
+use lifesign_core::{Limit, Origin, Setting, SettingError, Settings, glob, written};
 use lifesign_wire::Wire;
 use secrecy::SecretString;
 
@@ -18,8 +18,10 @@ pub struct GatewayUpstream {
     /// Whose places, breakers and holds it shares: its own name, or that of the first where one
     /// name on the command line stands for two wires.
     pub lane: String,
-    /// Whose key goes to it.
+    /// Whose key goes to it. Default: the caller's, where nobody has keys of ours.
     pub auth: Auth,
+    /// Where `auth` came from.
+    pub(super) auth_origin: Origin,
     /// Models by pattern and what it calls them.
     pub rename: Vec<(String, String)>,
     /// Calls at once. Default 64.
@@ -138,14 +140,15 @@ impl UpstreamTable {
         settings: Arc<Settings>,
     ) -> GatewayUpstream {
         let auth = match self.auth {
-            Some(auth) => auth.value,
-            None if client.api_key.is_none() && !has_keys => Auth::Pass,
-            None => Auth::Own,
+            Some(auth) => auth,
+            None if client.api_key.is_none() && !has_keys => Setting::default_value(Auth::Pass),
+            None => Setting::default_value(Auth::Own),
         };
         GatewayUpstream {
             client,
             lane,
-            auth,
+            auth: auth.value,
+            auth_origin: auth.origin,
             rename: self.rename,
             concurrency: or(self.concurrency, 64),
             queue: or(self.queue, 256),
@@ -172,7 +175,7 @@ pub enum Auth {
 }
 
 impl Auth {
-    const ALL: [Self; 2] = [Self::Pass, Self::Own];
+    pub(super) const ALL: [Self; 2] = [Self::Pass, Self::Own];
     /// The words for them.
     pub(super) const WORDS: [&str; 2] = ["pass", "own"];
 }
@@ -187,7 +190,7 @@ pub enum Assemble {
 }
 
 impl Assemble {
-    const ALL: [Self; 2] = [Self::Auto, Self::Off];
+    pub(super) const ALL: [Self; 2] = [Self::Auto, Self::Off];
     /// The words for them.
     pub(super) const WORDS: [&str; 2] = ["auto", "off"];
 }
@@ -202,7 +205,7 @@ pub enum UsageMode {
 }
 
 impl UsageMode {
-    const ALL: [Self; 2] = [Self::AsAsked, Self::Inject];
+    pub(super) const ALL: [Self; 2] = [Self::AsAsked, Self::Inject];
     /// The words for them.
     pub(super) const WORDS: [&str; 2] = ["as_asked", "inject"];
 }
