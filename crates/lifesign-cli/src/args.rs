@@ -35,6 +35,9 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// Play a handful of provider faults side by side, and judge each call.
     Demo(DemoArgs),
+    /// Serve as a gateway: programs that change only their base URL get everything `call` does.
+    #[command(after_long_help = SERVE_HELP)]
+    Serve(ServeArgs),
     /// Run a scripted model provider on loopback.
     #[command(after_long_help = STANDIN_HELP)]
     Standin(StandinArgs),
@@ -109,18 +112,32 @@ pub(crate) enum ConfigCommand {
     Explain {
         #[command(flatten)]
         target: TargetArgs,
+        /// Explain what `lifesign serve` goes by.
+        #[arg(long)]
+        serve: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Refuse values that cannot be used, and report combinations that can never act.
+    ///
+    /// Without --upstream or --base-url every upstream of the file is looked at, and where the file
+    /// has settings of the gateway, so is whether `lifesign serve` would start with it.
     Check {
+        /// The configuration file, as after --config.
+        #[arg(value_name = "FILE", conflicts_with = "config")]
+        file: Option<PathBuf>,
         #[command(flatten)]
         target: TargetArgs,
+        /// Check for `lifesign serve` also where the file has no setting of the gateway.
+        #[arg(long)]
+        serve: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
+    /// Print the JSON schema of a configuration file.
+    Schema,
 }
 
 #[derive(Debug, Args)]
@@ -132,6 +149,25 @@ pub(crate) struct DemoArgs {
     /// Print one JSON object for each call instead of prose.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// An upstream: a wire or the name of a known provider, and its base URL. May be given again.
+    #[arg(long = "upstream", value_name = "NAME=URL")]
+    pub(crate) upstreams: Vec<String>,
+    /// A configuration file (TOML); it is read again when it changes, and on SIGHUP.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where to listen: an address and port, or unix:/PATH. May be given again.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Vec<String>,
+    /// A set of bounds by name: progress, patient or harness.
+    #[arg(long, value_name = "PROFILE", value_parser = Names(profiles), hide_possible_values = true)]
+    pub(crate) profile: Option<String>,
+    /// One setting, such as `beats.every=5s`. May be given again.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -183,6 +219,23 @@ Exit codes:
   2 a setting was refused     3 truncated        4 the provider failed or refused
   5 cut         6 the wall clock ran out    7 rate limit/quota 8 connecting or connection lost
   130 cancelled";
+
+const SERVE_HELP: &str = "\
+Examples:
+  # In front of two providers; programs use http://127.0.0.1:4631 and their own keys
+  lifesign serve --upstream anthropic=https://api.anthropic.com --upstream openai=https://api.openai.com
+
+  # In front of a local server, with a beat every 5 s
+  lifesign serve --upstream openai-chat=http://127.0.0.1:8080 --set beats.every=5s
+
+  # From a file, which may be checked before
+  lifesign config check --config gateway.toml && lifesign serve --config gateway.toml
+
+SIGTERM stops accepting and lets streams finish within serve.drain; SIGHUP reads the file again.
+GET /livez and /readyz say how it is; GET /lifesign/calls, holds and upstreams show more.
+
+Exit codes:
+  0 ended by a signal   1 it could not listen or serve   2 a setting was refused";
 
 const STANDIN_HELP: &str = "\
 Examples:

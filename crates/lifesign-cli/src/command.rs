@@ -5,5 +5,6 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod schema;
+pub(crate) mod serve;
 pub(crate) mod standin;
 mod target;

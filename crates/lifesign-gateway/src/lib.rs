@@ -4,16 +4,26 @@
 //! honest failures, and beats that keep everything between it and the gateway awake.
 #![forbid(unsafe_code)]
 
-#[cfg_attr(not(test), expect(dead_code, reason = "calls are not admitted yet"))]
+mod beats;
+mod body;
 mod breaker;
+mod call;
 pub mod config;
+mod gateway;
 mod guest;
 mod holds;
-#[cfg_attr(not(test), expect(dead_code, reason = "calls are not admitted yet"))]
+mod hub;
 mod lane;
 mod lifecycle;
-#[cfg_attr(not(test), expect(dead_code, reason = "calls are not admitted yet"))]
 mod queue;
-#[cfg_attr(not(test), expect(dead_code, reason = "calls are not admitted yet"))]
 mod rate;
+mod records;
+mod registry;
+mod relay;
+mod reply;
 mod server;
+mod service;
+mod target;
+
+pub use gateway::{ConfigSource, GatewayServer, ServeError};
+pub use records::{CallEnded, CallStarted, LoggedRecords, Record, Records};

@@ -66,7 +66,7 @@ impl BaseUrl {
     /// # Errors
     ///
     /// Fails where the two do not make a URL.
-    pub(crate) fn join(&self, path: &str) -> Result<Uri, InvalidUri> {
+    pub fn join(&self, path: &str) -> Result<Uri, InvalidUri> {
         format!("{}{path}", self.text).parse()
     }
 

@@ -62,6 +62,7 @@ pub use recorder::Recorder;
 pub use report::CallReport;
 pub use stream::CallStream;
 pub use tap::{WatchBounds, WatchError, Watched, watch};
+pub use timer::LazyTimer;
 pub use upstream::Upstream;
 
 // What the items above are made of, so that a program needs this crate alone.

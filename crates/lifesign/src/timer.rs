@@ -13,14 +13,15 @@ use crate::clock::CallClock;
 ///
 /// Progress moves deadlines later, and a later deadline does not re-arm the timer: it fires at the
 /// old one, and whoever polls it looks again. Only an earlier deadline costs work.
-pub(crate) struct LazyTimer {
+pub struct LazyTimer {
     clock: CallClock,
     sleep: Option<Pin<Box<Sleep>>>,
     armed_for: Option<Duration>,
 }
 
 impl LazyTimer {
-    pub(crate) const fn new(clock: CallClock) -> Self {
+    /// Returns a timer on `clock` that is not armed.
+    pub const fn new(clock: CallClock) -> Self {
         Self {
             clock,
             sleep: None,
@@ -29,7 +30,7 @@ impl LazyTimer {
     }
 
     /// Returns ready at `due` or before, as a reason to look at the clock again.
-    pub(crate) fn poll(&mut self, due: Duration, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, due: Duration, cx: &mut Context<'_>) -> Poll<()> {
         let sleep = match &mut self.sleep {
             Some(sleep) => {
                 if self.armed_for.is_none_or(|armed_for| armed_for > due) {

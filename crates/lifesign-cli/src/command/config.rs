@@ -4,22 +4,59 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use lifesign_core::{CallShape, CatalogRow, Conflict, Settings, check, explain};
+use lifesign_gateway::config::config_schema;
 use serde::Serialize;
 
-use super::target::Target;
+use super::target::{Loaded, Target};
 use crate::args::{ConfigCommand, TargetArgs};
 use crate::output::print_line;
 
 pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
     match command {
-        ConfigCommand::Explain { target, json } => explain_settings(target, *json),
-        ConfigCommand::Check { target, json } => check_settings(target, *json),
+        ConfigCommand::Explain {
+            target,
+            serve,
+            json,
+        } => explain_settings(target, *serve, *json),
+        ConfigCommand::Check {
+            file,
+            target,
+            serve,
+            json,
+        } => {
+            let mut target = target.clone();
+            target.config = file.clone().or(target.config);
+            check_settings(&target, *serve, *json)
+        }
+        ConfigCommand::Schema => print_schema(),
     }
 }
 
-fn explain_settings(args: &TargetArgs, json: bool) -> anyhow::Result<ExitCode> {
-    let (target, settings, shape) = load(args)?;
-    let rows = explain(&settings, &shape);
+fn print_schema() -> anyhow::Result<ExitCode> {
+    let text =
+        serde_json::to_string_pretty(&config_schema()).context("the schema cannot be written")?;
+    print_line(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explain_settings(args: &TargetArgs, serve: bool, json: bool) -> anyhow::Result<ExitCode> {
+    let loaded = Loaded::load(args)?;
+    let target = loaded.target(args)?;
+    let shape = shape(args, &target);
+    let call = target.settings(args.model.as_deref())?;
+    let (settings, rows) = if serve {
+        let gateway = loaded.gateway()?;
+        let upstream = gateway.upstream(&target.upstream().name).context(
+            "`--serve` explains an upstream of the file: give --config FILE, and --upstream NAME",
+        )?;
+        let settings = gateway.settings(upstream, args.model.as_deref(), None)?;
+        let mut rows = explain(&settings, &shape);
+        rows.extend(gateway.explain(upstream));
+        (Settings::clone(&settings), rows)
+    } else {
+        let rows = explain(&call, &shape);
+        (call, rows)
+    };
     let catalog = CatalogRow::of(&lifesign_core::Target {
         wire: &shape.wire,
         host: Some(target.upstream().base_url.host()),
@@ -68,10 +105,28 @@ fn explain_settings(args: &TargetArgs, json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check_settings(args: &TargetArgs, json: bool) -> anyhow::Result<ExitCode> {
-    let (target, settings, shape) = load(args)?;
-    target.open()?;
-    let conflicts = check(&settings, &shape);
+fn check_settings(args: &TargetArgs, serve: bool, json: bool) -> anyhow::Result<ExitCode> {
+    let loaded = Loaded::load(args)?;
+    let serve = serve || loaded.is_for_gateway();
+    let gateway = serve.then(|| loaded.gateway()).transpose()?;
+    let mut conflicts = Vec::new();
+    for target in loaded.targets(args)? {
+        let settings = target.settings(args.model.as_deref())?;
+        target.open()?;
+        conflicts.extend(check(&settings, &shape(args, &target)));
+    }
+    if let Some(gateway) = gateway {
+        gateway.open(|name| std::env::var_os(name))?;
+        conflicts.extend(gateway.findings());
+    }
+    // What holds for several upstreams is told once.
+    let mut told: Vec<Conflict> = Vec::new();
+    for conflict in conflicts {
+        if !told.contains(&conflict) {
+            told.push(conflict);
+        }
+    }
+    let conflicts = told;
     if json {
         let findings: Vec<_> = conflicts.iter().map(Finding::from).collect();
         print_line(
@@ -81,7 +136,7 @@ fn check_settings(args: &TargetArgs, json: bool) -> anyhow::Result<ExitCode> {
         print_line("every setting can be used, and none of them is without effect")?;
     } else {
         for conflict in &conflicts {
-            print_line(&format!("{} ({})", conflict.message, conflict.origin))?;
+            print_line(&conflict.to_string())?;
         }
     }
     Ok(if conflicts.is_empty() {
@@ -108,15 +163,12 @@ impl<'a> From<&'a Conflict> for Finding<'a> {
     }
 }
 
-fn load(args: &TargetArgs) -> anyhow::Result<(Target, Settings, CallShape)> {
-    let target = Target::load(args)?;
-    let settings = target.settings(args.model.as_deref())?;
-    let shape = CallShape {
+fn shape(args: &TargetArgs, target: &Target) -> CallShape {
+    CallShape {
         streamed: true,
         max_tokens: args.max_tokens,
         wire: target.wire().defaults(),
-    };
-    Ok((target, settings, shape))
+    }
 }
 
 /// The exit code where a setting can never act; it is usable, and pointless.

@@ -6,9 +6,77 @@ use lifesign::config::{Config, KeySource, UpstreamConfig, process_variables};
 use lifesign::transport::{ProxyEnv, TransportConfig};
 use lifesign::{BaseUrl, Client, Upstream};
 use lifesign_core::{SettingError, Settings, Value};
+use lifesign_gateway::config::{GatewayConfig, GatewayTables};
 use lifesign_wire::Wire;
 
 use crate::args::TargetArgs;
+
+/// What the file, the environment and the flags say.
+pub(crate) struct Loaded {
+    config: Config,
+    /// What of it is the gateway's.
+    tables: GatewayTables,
+}
+
+impl Loaded {
+    /// Reads everything that the arguments name; whatever cannot be used is refused here.
+    pub(crate) fn load(args: &TargetArgs) -> anyhow::Result<Self> {
+        let mut sets = args.sets.clone();
+        if let Some(profile) = &args.profile {
+            sets.push(format!("profile={profile}"));
+        }
+        let mut tables = GatewayTables::default();
+        let path = args.config.as_deref();
+        let config = Config::load_with(path, process_variables(), &sets, &mut tables)?;
+        Ok(Self { config, tables })
+    }
+
+    /// Returns whether anything in it is the gateway's.
+    pub(crate) fn is_for_gateway(&self) -> bool {
+        self.tables.is_used()
+    }
+
+    /// Returns the gateway that it makes; whatever keeps one from starting is refused here.
+    pub(crate) fn gateway(&self) -> Result<GatewayConfig, SettingError> {
+        GatewayConfig::new(self.config.clone(), self.tables.clone())
+    }
+
+    /// Returns the upstream that the arguments name, or the only one.
+    pub(crate) fn target(&self, args: &TargetArgs) -> anyhow::Result<Target> {
+        let upstream = match (&args.upstream, &args.base_url) {
+            (Some(name), _) => self.config.upstream(name)?.clone(),
+            (None, Some(base_url)) => upstream_at(base_url, args.wire.as_deref())?,
+            (None, None) => match self.config.upstreams() {
+                [only] => only.clone(),
+                _ => return Err(nobody_named().into()),
+            },
+        };
+        Ok(self.target_at(upstream))
+    }
+
+    /// Returns the upstream that the arguments name, or else each.
+    ///
+    /// Of several, one that does not have the model is left out.
+    pub(crate) fn targets(&self, args: &TargetArgs) -> anyhow::Result<Vec<Target>> {
+        let upstreams = self.config.upstreams();
+        if args.upstream.is_some() || args.base_url.is_some() || upstreams.len() < 2 {
+            return Ok(vec![self.target(args)?]);
+        }
+        let model = args.model.as_deref();
+        Ok(upstreams
+            .iter()
+            .filter(|upstream| model.is_none_or(|model| upstream.has_model(model)))
+            .map(|upstream| self.target_at(upstream.clone()))
+            .collect())
+    }
+
+    fn target_at(&self, upstream: UpstreamConfig) -> Target {
+        Target {
+            config: self.config.clone(),
+            upstream,
+        }
+    }
+}
 
 /// An upstream and the settings that the file, the environment and the flags make for it.
 pub(crate) struct Target {
@@ -19,20 +87,7 @@ pub(crate) struct Target {
 impl Target {
     /// Reads everything that the arguments name; whatever cannot be used is refused here.
     pub(crate) fn load(args: &TargetArgs) -> anyhow::Result<Self> {
-        let mut sets = args.sets.clone();
-        if let Some(profile) = &args.profile {
-            sets.push(format!("profile={profile}"));
-        }
-        let config = Config::load(args.config.as_deref(), process_variables(), &sets)?;
-        let upstream = match (&args.upstream, &args.base_url) {
-            (Some(name), _) => config.upstream(name)?.clone(),
-            (None, Some(base_url)) => upstream_at(base_url, args.wire.as_deref())?,
-            (None, None) => match config.upstreams() {
-                [only] => only.clone(),
-                _ => return Err(nobody_named().into()),
-            },
-        };
-        Ok(Self { config, upstream })
+        Loaded::load(args)?.target(args)
     }
 
     /// Returns the settings in force for a call to `model`, which the upstream must have.

@@ -323,6 +323,12 @@ impl Ran {
         self
     }
 
+    /// Asserts that the program printed this text and nothing else.
+    #[track_caller]
+    pub(crate) fn assert_told(&self, text: &str) {
+        assert_eq!((self.stdout.as_str(), self.stderr.as_str()), (text, ""));
+    }
+
     /// Asserts that the program refused its input with exactly this sentence, and did nothing.
     #[track_caller]
     pub(crate) fn assert_refused(&self, sentence: &str) {

@@ -10,6 +10,8 @@ mod exit_codes;
 #[cfg(test)]
 mod explain;
 #[cfg(test)]
+mod gateway_config;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod help;

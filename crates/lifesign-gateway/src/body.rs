@@ -1,0 +1,316 @@
+//! The body of a response: what the call brings, and beats where it brings nothing.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::Response;
+use http_body::{Frame, SizeHint};
+use lifesign_wire::Forwarded;
+
+use crate::beats::{BeatClock, Form, beat};
+use crate::call::{Call, Fault, Item};
+use crate::relay::Manner;
+use crate::reply;
+use crate::server::{Peer, Stage};
+
+/// The body of a response.
+pub(crate) struct Body(Kind);
+
+enum Kind {
+    /// All of it is here.
+    Full(Option<Bytes>),
+    /// It comes as the call goes on.
+    Live(Box<Conversation>),
+}
+
+impl Body {
+    pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self(Kind::Full((!bytes.is_empty()).then_some(bytes)))
+    }
+
+    fn live(conversation: Box<Conversation>) -> Self {
+        Self(Kind::Live(conversation))
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").finish_non_exhaustive()
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let frame = match &mut self.0 {
+            Kind::Full(bytes) => bytes.take().map(Ok),
+            Kind::Live(conversation) => ready!(conversation.poll_bytes(cx)),
+        };
+        Poll::Ready(frame.map(|frame| frame.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Kind::Full(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Full(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Kind::Live(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// The answer broke off, and there are no words for that in what was begun: the connection has to
+/// show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the answer broke off")]
+pub(crate) struct Broken;
+
+/// A call and the response that it becomes.
+pub(crate) struct Conversation {
+    call: Call,
+    peer: Arc<Peer>,
+    beats: BeatClock,
+    /// What waits to be sent.
+    ready: VecDeque<Bytes>,
+    /// Whether frames of the answer went out.
+    has_passed: bool,
+    is_over: bool,
+}
+
+impl Conversation {
+    pub(crate) fn new(call: Call, peer: Arc<Peer>, beats: BeatClock) -> Box<Self> {
+        Box::new(Self {
+            call,
+            peer,
+            beats,
+            ready: VecDeque::new(),
+            has_passed: false,
+            is_over: false,
+        })
+    }
+
+    /// Returns the response once its status is known, or its first beat is due.
+    pub(crate) async fn open(self: Box<Self>) -> Response<Body> {
+        let mut conversation = Some(self);
+        std::future::poll_fn(|cx| {
+            let Some(mut opening) = conversation.take() else {
+                return Poll::Pending;
+            };
+            match opening.poll_item(cx) {
+                Poll::Ready(item) => Poll::Ready(opening.respond(item)),
+                Poll::Pending => {
+                    if opening.poll_opens(cx).is_ready() {
+                        return Poll::Ready(opening.open_early());
+                    }
+                    conversation = Some(opening);
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Item> {
+        if self.peer.stage() >= Stage::Ending {
+            return Poll::Ready(self.call.end_drained());
+        }
+        self.call.poll_next(cx)
+    }
+
+    /// Returns ready when the first beat opens the response.
+    fn poll_opens(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.call.order().opens_at {
+            Some(_) => self.beats.poll_due(cx),
+            None => Poll::Pending,
+        }
+    }
+
+    fn respond(mut self: Box<Self>, item: Item) -> Response<Body> {
+        let mut response = match item {
+            Item::Head => reply::passing(&self.call),
+            Item::Bytes(bytes) => {
+                self.note_passed(&bytes);
+                self.ready.push_back(bytes);
+                reply::stream(&self.call)
+            }
+            Item::Done => match self.call.order().manner {
+                Manner::Frames => reply::stream(&self.call),
+                _ => reply::passing(&self.call),
+            },
+            Item::Whole(body) => {
+                let response = reply::whole(&self.call, body.clone());
+                self.note(response.status().as_u16(), body.len());
+                return response;
+            }
+            Item::Failed(fault) => {
+                let response = reply::failure(&self.call, *fault);
+                self.note(response.status().as_u16(), 0);
+                return response;
+            }
+        };
+        self.call.set_open();
+        self.call.times_mut().status = Some(response.status().as_u16());
+        *response.body_mut() = Body::live(self);
+        response
+    }
+
+    fn open_early(mut self: Box<Self>) -> Response<Body> {
+        self.call.set_open();
+        let mut response = match self.beats.form() {
+            Form::Space => reply::early_json(&self.call),
+            Form::Comment | Form::Event => reply::early_stream(&self.call),
+        };
+        self.call.times_mut().status = Some(response.status().as_u16());
+        let beat = self.make_beat();
+        self.ready.push_back(beat);
+        *response.body_mut() = Body::live(self);
+        response
+    }
+
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+            if self.is_over {
+                return Poll::Ready(None);
+            }
+            let item = match self.poll_item(cx) {
+                Poll::Ready(item) => item,
+                Poll::Pending => {
+                    if !self.beats_now() {
+                        return Poll::Pending;
+                    }
+                    ready!(self.beats.poll_due(cx));
+                    let beat = self.make_beat();
+                    return Poll::Ready(Some(Ok(beat)));
+                }
+            };
+            match item {
+                Item::Head => {}
+                Item::Bytes(bytes) => {
+                    self.note_passed(&bytes);
+                    return Poll::Ready(Some(Ok(bytes)));
+                }
+                Item::Done => self.is_over = true,
+                Item::Whole(body) => {
+                    self.is_over = true;
+                    let body = match self.call.order().manner {
+                        Manner::Frames => self.as_events(&body),
+                        _ => body,
+                    };
+                    self.call.times_mut().bytes_out += body.len() as u64;
+                    self.ready.push_back(body);
+                }
+                Item::Failed(fault) => {
+                    self.is_over = true;
+                    match self.last_words(&fault) {
+                        Ok(words) => self.ready.extend(words),
+                        Err(broken) => return Poll::Ready(Some(Err(broken))),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns whether beats may stand between the bytes of this answer.
+    fn beats_now(&self) -> bool {
+        match self.call.order().manner {
+            Manner::Frames => true,
+            Manner::Assembled | Manner::Whole => self.beats.form() == Form::Space,
+            Manner::Plain => false,
+        }
+    }
+
+    fn make_beat(&mut self) -> Bytes {
+        let beat = beat(
+            &mut self.call,
+            self.beats.seq(),
+            self.beats.form(),
+            self.has_passed,
+        );
+        self.beats.note_sent();
+        self.call.times_mut().beats += 1;
+        beat
+    }
+
+    /// Returns how a stream ends that has failed.
+    fn last_words(&self, fault: &Fault) -> Result<Option<Bytes>, Broken> {
+        let order = self.call.order();
+        match order.manner {
+            Manner::Frames if self.provider_has_spoken(fault) => Ok(None),
+            Manner::Frames => {
+                let forwarded = Forwarded {
+                    id: Some(self.call.id()),
+                    model: order.model.as_deref(),
+                    last_sequence: self.call.last_sequence(),
+                };
+                Ok(Some(reply::error_frame(order.wire, fault, &forwarded)))
+            }
+            // A body that is JSON, with only white space out.
+            Manner::Assembled | Manner::Whole => Ok(Some(reply::error_body(order.wire, fault))),
+            Manner::Plain => Err(Broken),
+        }
+    }
+
+    /// Returns whether the provider's own error went out, so that ours would be a second.
+    fn provider_has_spoken(&self, fault: &Fault) -> bool {
+        let is_in_band = fault
+            .head
+            .as_ref()
+            .is_some_and(|head| head.error_body.is_none());
+        self.has_passed && fault.is_committed && fault.provider.is_some() && is_in_band
+    }
+
+    /// Returns a whole answer as the events of a stream that has begun.
+    fn as_events(&self, body: &Bytes) -> Bytes {
+        let wire = self.call.order().wire;
+        match wire.events_of_whole(body) {
+            Some(events) => events.into(),
+            // It was read as an answer, so that this cannot be; say so rather than nothing.
+            None => reply::unreadable_frame(wire),
+        }
+    }
+
+    fn note_passed(&mut self, bytes: &Bytes) {
+        self.has_passed = true;
+        self.beats.note_sent();
+        self.call.times_mut().bytes_out += bytes.len() as u64;
+    }
+
+    fn note(&mut self, status: u16, len: usize) {
+        let times = self.call.times_mut();
+        times.status = Some(status);
+        times.bytes_out += len as u64;
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        if self.peer.is_stalled() {
+            self.call.set_stalled();
+        }
+    }
+}
+
+impl fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversation")
+            .field("call", &self.call)
+            .finish_non_exhaustive()
+    }
+}

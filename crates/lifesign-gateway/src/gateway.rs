@@ -1,0 +1,291 @@
+//! A gateway as a whole: bound, served, reloaded, drained.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use lifesign::clock;
+use lifesign_core::{FailureCode, SettingError};
+use tokio::time::sleep_until;
+
+use crate::config::{GatewayConfig, Listen};
+use crate::hub::{Hub, time_of};
+use crate::lifecycle::{Lifecycle, Reload};
+use crate::records::Records;
+use crate::server::{
+    Bound, Drain, Inherited, ListenError, ListenOn, Pulse, Server, ServerError, ServerLimits,
+    TlsError, TlsFiles, TlsSlot, raise_descriptors,
+};
+use crate::service::Gateway;
+
+/// Where the settings of a gateway are, so that they can be read again.
+#[derive(Clone, Debug, Default)]
+pub struct ConfigSource {
+    /// The file.
+    pub path: Option<PathBuf>,
+    /// `key=value` texts.
+    pub assignments: Vec<String>,
+    /// `NAME=URL` texts that name upstreams.
+    pub upstreams: Vec<String>,
+}
+
+impl ConfigSource {
+    /// Reads the settings, and everything that they name.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first thing that cannot be used, with its position.
+    pub fn load(&self) -> Result<GatewayConfig, SettingError> {
+        let config = GatewayConfig::load(
+            self.path.as_deref(),
+            lifesign::config::process_variables(),
+            &self.assignments,
+            &self.upstreams,
+        )?;
+        config.open(|name| std::env::var_os(name))?;
+        Ok(config)
+    }
+}
+
+/// A gateway that listens and does not serve yet.
+pub struct GatewayServer {
+    server: Server,
+    gateway: Arc<Gateway>,
+    lifecycle: Lifecycle,
+    source: ConfigSource,
+    tls: Option<TlsSlot>,
+    drain_limit: Duration,
+    workers: NonZeroUsize,
+}
+
+/// Why a gateway cannot serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// It cannot listen, or a worker was lost.
+    #[error("{0}")]
+    Server(String),
+}
+
+impl From<ListenError> for ServeError {
+    fn from(error: ListenError) -> Self {
+        Self::Server(format!("{error}: {}", error.source))
+    }
+}
+
+impl From<ServerError> for ServeError {
+    fn from(error: ServerError) -> Self {
+        Self::Server(with_sources(&error))
+    }
+}
+
+impl From<TlsError> for ServeError {
+    fn from(error: TlsError) -> Self {
+        Self::Server(with_sources(&error))
+    }
+}
+
+impl From<std::io::Error> for ServeError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Server(error.to_string())
+    }
+}
+
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+impl GatewayServer {
+    /// Opens the sockets of a gateway. Call it inside of a runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error where a setting cannot be used or an address cannot be listened on.
+    pub fn bind(source: ConfigSource, records: Arc<dyn Records>) -> Result<Self, ServeError> {
+        let config = source.load()?;
+        let workers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let variable = |name: &str| std::env::var_os(name);
+        let lifecycle = Lifecycle::start(source.path.as_deref())?;
+        let inherited = Inherited::take()?;
+        let listen: Vec<_> = if inherited.bound().is_empty() {
+            config.serve.listen.value.iter().map(listen_on).collect()
+        } else {
+            for bound in inherited.bound() {
+                if let Bound::Tcp(address) = bound {
+                    config.check_address(address)?;
+                }
+            }
+            Vec::new()
+        };
+        let tls = tls_files(&config)
+            .map(|files| files.load().map(TlsSlot::new))
+            .transpose()?;
+        let descriptors = raise_descriptors();
+        if let Err(error) = descriptors {
+            tracing::warn!(%error, "the limit of descriptors cannot be raised");
+        }
+        let limits = ServerLimits {
+            connections: config.limits.connections.value,
+            reader_stall: time_of(config.limits.reader_stall.value).unwrap_or(FAR),
+            ..ServerLimits::default()
+        };
+        let server = Server::bind(&listen, inherited, tls.clone(), limits)?;
+        let drain_limit = config.serve.drain.value;
+        let hub = Arc::new(Hub::new(config, records, workers.get(), variable)?);
+        Ok(Self {
+            server,
+            gateway: Arc::new(Gateway { hub }),
+            lifecycle,
+            source,
+            tls,
+            drain_limit,
+            workers,
+        })
+    }
+
+    /// Returns where it listens, as text.
+    pub fn addresses(&self) -> Vec<String> {
+        self.server
+            .bound()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    /// Serves until a signal ends it and every call has ended.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error where a worker cannot start or is lost.
+    pub async fn run(self) -> Result<(), ServeError> {
+        let Self {
+            server,
+            gateway,
+            lifecycle,
+            source,
+            tls,
+            drain_limit,
+            workers,
+        } = self;
+        let (drain, pulse) = (server.drain(), server.pulse());
+        let hub = Arc::clone(&gateway.hub);
+        let beside = beside(lifecycle, hub, source, tls, drain, drain_limit, pulse);
+        let served = pin!(server.run(gateway, workers));
+        match select(served, pin!(beside)).await {
+            Either::Left((served, _)) => Ok(served?),
+            Either::Right(((), served)) => Ok(served.await?),
+        }
+    }
+}
+
+impl fmt::Debug for GatewayServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatewayServer")
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What happens beside serving: signals and reloads, and an eye on calls that nobody polls.
+async fn beside(
+    lifecycle: Lifecycle,
+    hub: Arc<Hub>,
+    source: ConfigSource,
+    tls: Option<TlsSlot>,
+    drain: Drain,
+    drain_limit: Duration,
+    pulse: Pulse,
+) {
+    let mut reloading = Reloading {
+        hub: Arc::clone(&hub),
+        source,
+        tls,
+    };
+    let life = pin!(lifecycle.run(drain, drain_limit, pulse, &mut reloading));
+    let sweep = pin!(sweep(hub));
+    select(life, sweep).await;
+}
+
+/// Ends calls whose wall clock ran out while their reader paused: nobody polls those.
+async fn sweep(hub: Arc<Hub>) {
+    loop {
+        sleep_until(clock::now() + SWEEP).await;
+        for call in hub.registry.list() {
+            if call.is_overdue(SWEEP * 3) {
+                call.kill();
+            } else if call.is_overdue(SWEEP) {
+                call.end_as(FailureCode::WallClock);
+            }
+        }
+    }
+}
+
+/// Puts changed settings in force.
+struct Reloading {
+    hub: Arc<Hub>,
+    source: ConfigSource,
+    tls: Option<TlsSlot>,
+}
+
+impl Reload for Reloading {
+    fn reload(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let config = self.source.load()?;
+        let plan = self.hub.plan();
+        if config.serve.listen.value != plan.config.serve.listen.value {
+            tracing::warn!("serve.listen has changed; that takes a restart");
+        }
+        let tls = tls_files(&config).map(|files| files.load()).transpose()?;
+        if tls.is_some() != self.tls.is_some() {
+            tracing::warn!("serve.tls_cert was added or taken away; that takes a restart");
+        }
+        let names: Vec<_> = config.keys.iter().map(|key| key.name.clone()).collect();
+        self.hub.reload(config, |name| std::env::var_os(name))?;
+        if let (Some(slot), Some(tls)) = (&self.tls, tls) {
+            slot.replace(tls);
+        }
+        for call in self.hub.registry.list() {
+            let is_revoked = call
+                .started
+                .key
+                .as_ref()
+                .is_some_and(|key| !names.contains(key));
+            if is_revoked && call.is_waiting() {
+                call.end_as(FailureCode::Rejected);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn listen_on(listen: &Listen) -> ListenOn {
+    match listen {
+        Listen::Tcp(address) => ListenOn::Tcp(*address),
+        Listen::Unix(path) => ListenOn::Unix(path.clone()),
+    }
+}
+
+fn tls_files(config: &GatewayConfig) -> Option<TlsFiles> {
+    let cert = config.serve.tls_cert.value.clone()?;
+    let key = config.serve.tls_key.value.clone()?;
+    Some(TlsFiles { cert, key })
+}
+
+/// How often calls are looked at that nobody polls.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Where a reader may stop for ever.
+const FAR: Duration = Duration::from_secs(1_000_000_000);

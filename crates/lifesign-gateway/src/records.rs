@@ -1,0 +1,138 @@
+//! What is written down: one stream of records, whoever keeps them.
+
+use jiff::Timestamp;
+use lifesign::Outcome;
+use lifesign_core::{AttemptRecord, FailureReport, Usage};
+use serde::Serialize;
+
+/// Something that happened to a call.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// A call was admitted.
+    Started(CallStarted),
+    /// An attempt of a call ended.
+    Attempt {
+        /// The call.
+        call: String,
+        /// What the attempt amounted to.
+        attempt: AttemptRecord,
+    },
+    /// A call ended. Every call that started ends in exactly one of these.
+    Ended(Box<CallEnded>),
+}
+
+/// A call that was admitted.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallStarted {
+    /// The call's id, time-sortable.
+    pub id: String,
+    /// When, in UTC.
+    pub at: Timestamp,
+    /// The name of the caller's key; none where no keys are configured.
+    pub key: Option<String>,
+    /// The path that was asked for.
+    pub route: String,
+    /// The model that was asked for.
+    pub model: Option<String>,
+    /// Whether the caller wants a stream.
+    pub streamed: bool,
+}
+
+/// A call that has ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallEnded {
+    /// What was known at the start.
+    #[serde(flatten)]
+    pub started: CallStarted,
+    /// In one word, how it ended.
+    pub outcome: Outcome,
+    /// Why, unless it is complete.
+    pub failure: Option<FailureReport>,
+    /// Who was asked last.
+    pub upstream: Option<String>,
+    /// The model that answered, as the provider names it.
+    pub answered_by: Option<String>,
+    /// Why the answer ended, as the provider wrote it.
+    pub finish_reason: Option<String>,
+    /// Tokens of the attempt that counts; null when unknown.
+    pub usage: Option<Usage>,
+    /// Every attempt, in order.
+    pub attempts: Vec<AttemptRecord>,
+    /// The HTTP status that the caller got; none if it left before one was sent.
+    pub status: Option<u16>,
+    /// From admission to the end.
+    pub elapsed_ms: u64,
+    /// Time in line.
+    pub queued_ms: u64,
+    /// Time waiting for a hold to end.
+    pub held_ms: u64,
+    /// Time waiting before further attempts.
+    pub retry_wait_ms: u64,
+    /// Beats that were sent to the caller.
+    pub beats: u64,
+    /// Bytes of the answer that were handed to the caller's connection, beats not counted.
+    pub bytes_out: u64,
+}
+
+/// Takes what is written down.
+///
+/// It is called from where calls are served: it must not block.
+pub trait Records: Send + Sync {
+    /// Takes one record.
+    fn record(&self, record: &Record);
+}
+
+/// Writes one line of log for each call that ends, and one for each attempt that fails.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoggedRecords;
+
+impl Records for LoggedRecords {
+    fn record(&self, record: &Record) {
+        match record {
+            Record::Started(_) => {}
+            Record::Attempt { call, attempt } => {
+                if attempt.outcome != lifesign_core::AttemptOutcome::Completed {
+                    let outcome = serde_json::to_string(&attempt.outcome).unwrap_or_default();
+                    tracing::info!(
+                        call = %call,
+                        attempt = attempt.n,
+                        upstream = %attempt.upstream,
+                        outcome = %outcome.trim_matches('"'),
+                        status = attempt.status,
+                        "attempt failed"
+                    );
+                }
+            }
+            Record::Ended(ended) => log_end(ended),
+        }
+    }
+}
+
+fn log_end(ended: &CallEnded) {
+    let CallEnded {
+        started,
+        outcome,
+        failure,
+        upstream,
+        attempts,
+        status,
+        elapsed_ms,
+        ..
+    } = ended;
+    let upstream = upstream.as_deref().unwrap_or("-");
+    let model = started.model.as_deref().unwrap_or("-");
+    let key = started.key.as_deref().unwrap_or("-");
+    match failure {
+        None => tracing::info!(
+            call = %started.id, key, model, upstream, status,
+            attempts = attempts.len(), elapsed_ms, "{}", outcome.name()
+        ),
+        Some(failure) => tracing::warn!(
+            call = %started.id, key, model, upstream, status,
+            attempts = attempts.len(), elapsed_ms, code = failure.code.name(),
+            setting = failure.setting.as_deref().unwrap_or("-"),
+            "{}: {}", outcome.name(), failure.message
+        ),
+    }
+}

@@ -1,0 +1,185 @@
+//! What the gateway says of itself, and what an operator may do.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use lifesign::Doing;
+use serde_json::json;
+
+use super::json;
+use super::path::Action;
+use crate::body::Body;
+use crate::breaker::BreakerState;
+use crate::guest::{KeyHash, Refusal, check_content, credentials};
+use crate::hub::{Hub, Plan};
+use crate::server::{Peer, Reach, Stage};
+
+/// Says that the process runs.
+pub(super) fn live() -> Response<Body> {
+    json(StatusCode::OK, &json!({"status": "ok"}))
+}
+
+/// Says whether calls are taken: not while stopping, and not while every upstream is on hold.
+pub(super) fn ready(hub: &Hub, plan: &Plan, stage: Stage) -> Response<Body> {
+    let is_draining = stage >= Stage::Draining;
+    let holds = hub.holds.list();
+    let is_held = |name: &str| holds.iter().any(|hold| hold.upstream == name);
+    let all_held = !plan.targets.is_empty()
+        && plan
+            .targets
+            .iter()
+            .all(|target| is_held(target.lane.name()));
+    let is_ready = !is_draining && !all_held;
+    let status = if is_ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    let state = match (is_draining, all_held) {
+        (true, _) => "draining",
+        (false, true) => "held",
+        (false, false) => "ready",
+    };
+    let body = json!({
+        "status": state,
+        "calls": hub.registry.len(),
+        "holds": holds.len(),
+    });
+    json(status, &body)
+}
+
+/// Answers an operator.
+pub(super) fn answer(
+    hub: &Arc<Hub>,
+    plan: &Plan,
+    peer: &Peer,
+    parts: &Parts,
+    action: Action,
+    _body: &[u8],
+) -> Result<Response<Body>, Refusal> {
+    admit(plan, peer, parts)?;
+    let found = |is_found: bool, what: &'static str| {
+        if is_found {
+            Ok(json(StatusCode::OK, &json!({"done": true})))
+        } else {
+            Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", what))
+        }
+    };
+    match action {
+        Action::ListCalls => Ok(json(StatusCode::OK, &calls(hub))),
+        Action::Cancel(id) => found(hub.registry.cancel(&id), "no call under way has this id"),
+        Action::ListHolds => Ok(json(StatusCode::OK, &holds(hub))),
+        Action::Release(id) => found(hub.holds.release(&id), "no hold has this id"),
+        Action::ListUpstreams => Ok(json(StatusCode::OK, &upstreams(hub))),
+        Action::Unknown => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "there is GET calls, POST calls/ID/cancel, GET holds, POST holds/ID/release and GET \
+             upstreams",
+        )),
+    }
+}
+
+/// Lets those in who have the admin key, or where there is none whoever is on this machine.
+fn admit(plan: &Plan, peer: &Peer, parts: &Parts) -> Result<(), Refusal> {
+    if let Some(expected) = &plan.admin_key {
+        let shows_it = credentials(&parts.headers).any(|shown| KeyHash::of(shown) == *expected);
+        return if shows_it { Ok(()) } else { Err(NO_ADMIN) };
+    }
+    if peer.reach() == Reach::Other {
+        return Err(NO_ADMIN);
+    }
+    // A web page can post forms without asking; it cannot post JSON.
+    if parts.method == Method::POST {
+        check_content(peer.reach(), parts, None)?;
+    }
+    Ok(())
+}
+
+fn calls(hub: &Hub) -> serde_json::Value {
+    let listed = hub.registry.list().into_iter().map(|call| {
+        let snapshot = call.monitor.snapshot();
+        let doing = match snapshot.doing {
+            Doing::Starting => "accepted",
+            Doing::Queued => "queued",
+            Doing::Holding { .. } => "holding",
+            Doing::Attempting => "attempting",
+            Doing::RetryWait { .. } => "retry_wait",
+            Doing::Ended => "ended",
+        };
+        let readings = snapshot.readings.as_ref();
+        json!({
+            "id": call.started.id,
+            "at": call.started.at,
+            "key": call.started.key,
+            "route": call.started.route,
+            "model": call.started.model,
+            "upstream": call.upstream().as_deref(),
+            "doing": doing,
+            "phase": readings.map(|readings| readings.phase),
+            "attempt": snapshot.attempt,
+            "of": snapshot.of,
+            "elapsed_ms": millis(snapshot.elapsed),
+            "clocks_ms": readings.map(|readings| readings.ages),
+            "next_bound": readings.and_then(|readings| readings.next).map(|(bound, at)| {
+                json!({"bound": bound, "in_ms": millis(at.saturating_sub(snapshot.elapsed))})
+            }),
+        })
+    });
+    json!({"calls": listed.collect::<Vec<_>>()})
+}
+
+fn holds(hub: &Hub) -> serde_json::Value {
+    let listed = hub.holds.list().into_iter().map(|hold| {
+        json!({
+            "id": hold.id,
+            "upstream": hold.upstream,
+            "model": hold.model,
+            "credential": hold.credential,
+            "why": hold.why,
+            "remaining_ms": millis(hold.remaining),
+            "until": hold.until,
+            "probe": hold.probe,
+        })
+    });
+    json!({"holds": listed.collect::<Vec<_>>()})
+}
+
+fn upstreams(hub: &Hub) -> serde_json::Value {
+    let now = hub.clock.elapsed();
+    let listed = hub.lanes().into_iter().map(|lane| {
+        let load = lane.load();
+        let states = lane.breaker_states(now);
+        json!({
+            "name": lane.name(),
+            "in_flight": load.in_flight,
+            "concurrency": load.concurrency,
+            "waiting": load.waiting,
+            "queue": load.queue,
+            "breakers": {
+                "failures": breaker(states.failures),
+                "slowness": breaker(states.slowness),
+            },
+        })
+    });
+    json!({"upstreams": listed.collect::<Vec<_>>()})
+}
+
+const fn breaker(state: BreakerState) -> &'static str {
+    match state {
+        BreakerState::Closed => "closed",
+        BreakerState::HalfOpen => "half_open",
+        BreakerState::Open => "open",
+    }
+}
+
+fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+const NO_ADMIN: Refusal = Refusal::new(
+    StatusCode::FORBIDDEN,
+    "no_admin",
+    "the admin key is needed here (serve.admin_key)",
+);
