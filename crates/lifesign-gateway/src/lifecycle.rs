@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use self::{file::Watched, notify::Notify};
+use self::file::Watched;
 use crate::server::{Drain, Pulse, Stage};
 
 mod file;
@@ -27,7 +27,6 @@ pub(crate) trait Reload {
 #[derive(Debug)]
 pub(crate) struct Lifecycle {
     signals: Signals,
-    notify: Notify,
     file: Option<Watched>,
 }
 
@@ -41,7 +40,6 @@ impl Lifecycle {
     pub(crate) fn start(file: Option<&Path>) -> io::Result<Self> {
         Ok(Self {
             signals: Signals::start()?,
-            notify: Notify::of_environment(),
             file: file.map(|path| Watched::new(path.to_owned())),
         })
     }
@@ -60,10 +58,10 @@ impl Lifecycle {
         pulse: Pulse,
         reload: &mut impl Reload,
     ) {
-        self.notify.ready();
+        notify::ready();
         let mut asked = 0_u32;
         let mut look_at = clock::now() + FILE_LOOK;
-        let watchdog = self.notify.watchdog();
+        let watchdog = notify::watchdog();
         let mut pat_at = watchdog.map(|every| clock::now() + every / 2);
         loop {
             let happened = tokio::select! {
@@ -77,42 +75,34 @@ impl Lifecycle {
                 Happened::End(name) => {
                     asked += 1;
                     tracing::info!(signal = name, asked, "asked to end");
-                    self.end(&drain, asked, patience);
+                    end(&drain, asked, patience);
                 }
                 Happened::Drained => {
                     // Something else than a signal has asked.
                     asked += 1;
-                    self.notify.stopping();
+                    notify::stopping();
                 }
+                // Nothing new begins, so nothing would be served by it.
+                Happened::Reload(_) if asked > 0 => {}
                 Happened::Reload(why) => self.reload(why, reload),
                 Happened::Look => {
                     look_at = clock::now() + FILE_LOOK;
-                    if self.file.as_mut().is_some_and(Watched::has_changed) {
+                    if asked == 0 && self.file.as_mut().is_some_and(Watched::has_changed) {
                         self.reload(Why::File, reload);
                     }
                 }
                 Happened::Pat => {
                     if let Some(limit) = watchdog {
                         pat_at = Some(clock::now() + limit / 2);
-                        self.pat(&pulse, limit);
+                        pat(&pulse, limit);
                     }
                 }
             }
         }
     }
 
-    /// The first word drains; the second ends what still runs.
-    fn end(&self, drain: &Drain, asked: u32, patience: Duration) {
-        if asked == 1 {
-            drain.begin(patience);
-            self.notify.stopping();
-        } else {
-            drain.end_now();
-        }
-    }
-
     fn reload(&mut self, why: Why, reload: &mut impl Reload) {
-        self.notify.reloading();
+        notify::reloading();
         // What is read now is what changes are counted from, whatever woke us.
         if let Some(file) = &mut self.file {
             file.mark_read();
@@ -123,18 +113,28 @@ impl Lifecycle {
                 tracing::error!(%why, error = %Chain(&*error), "configuration stays as it was");
             }
         }
-        self.notify.ready();
+        notify::ready();
     }
+}
 
-    fn pat(&self, pulse: &Pulse, limit: Duration) {
-        if pulse.is_alive(limit) {
-            self.notify.alive();
-        } else {
-            tracing::error!(
-                ?limit,
-                "a worker stands still: the watchdog is not told otherwise"
-            );
-        }
+/// The first word drains; the second ends what still runs.
+fn end(drain: &Drain, asked: u32, patience: Duration) {
+    if asked == 1 {
+        drain.begin(patience);
+        notify::stopping();
+    } else {
+        drain.end_now();
+    }
+}
+
+fn pat(pulse: &Pulse, limit: Duration) {
+    if pulse.is_alive(limit.max(LEAST_PULSE)) {
+        notify::alive();
+    } else {
+        tracing::error!(
+            ?limit,
+            "a worker stands still: the watchdog is not told otherwise"
+        );
     }
 }
 
@@ -220,6 +220,8 @@ impl fmt::Display for Chain<'_> {
 
 /// How often the file is looked at. Watching it instead would miss what is mounted over it.
 const FILE_LOOK: Duration = Duration::from_secs(1);
+/// Workers show each second that they move, however impatient the watchdog is.
+const LEAST_PULSE: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests;

@@ -189,14 +189,12 @@ impl Server {
         // may take the addresses.
         drop(self.listeners);
         let ended = match early {
-            Some(ended) => ended,
-            None => match drain.escort(&mut all_ended).await {
-                Some(ended) => ended,
-                None => {
-                    tracing::error!("a worker does not end");
-                    return Err(ServerError::WorkerStuck);
-                }
-            },
+            None => drain.escort(&mut all_ended).await,
+            ended => ended,
+        };
+        let Some(ended) = ended else {
+            tracing::error!("a worker does not end");
+            return Err(ServerError::WorkerStuck);
         };
         // Each result says by itself whether the worker could start; a lost sender is a panic.
         for end in ended.map_err(|_| ServerError::WorkerLost)? {

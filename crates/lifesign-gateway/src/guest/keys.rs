@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt};
 
 use aws_lc_rs::digest;
-use http::{HeaderMap, StatusCode, header::AUTHORIZATION};
+use http::{HeaderMap, HeaderValue, StatusCode, header::AUTHORIZATION};
 
 use super::Refusal;
 
@@ -99,7 +99,7 @@ pub(crate) fn credentials(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let own = ["x-api-key", "api-key"];
     let own = own.into_iter().flat_map(|name| headers.get_all(name));
     bearer
-        .chain(own.map(|value| value.as_bytes()))
+        .chain(own.map(HeaderValue::as_bytes))
         .filter(|key| !key.is_empty())
 }
 

@@ -27,14 +27,14 @@ use tokio::{
 use super::*;
 
 mod drain;
-mod handed;
 mod limits;
 mod smuggling;
+mod started;
 mod tls;
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order_on_one_connection() {
-    let server = Running::start(ServerLimits::default()).await;
+    let server = Running::start(ServerLimits::default());
     let mut caller = server.connect().await;
     let post = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nfirst";
 
@@ -57,7 +57,7 @@ async fn pipelined_requests_are_answered_in_order_on_one_connection() {
 
 #[tokio::test]
 async fn a_caller_that_leaves_ends_its_response() {
-    let mut server = Running::start(ServerLimits::default()).await;
+    let mut server = Running::start(ServerLimits::default());
     let mut caller = server.connect().await;
     send(&mut caller, &["GET /stream HTTP/1.1\r\nHost: a\r\n\r\n"]).await;
     read_until(&mut caller, "begun").await;
@@ -73,13 +73,13 @@ async fn a_caller_that_leaves_ends_its_response() {
 
 #[tokio::test]
 async fn a_call_can_end_its_connection_from_outside() {
-    let mut server = Running::start(ServerLimits::default()).await;
+    let mut server = Running::start(ServerLimits::default());
     let mut caller = server.connect().await;
     send(&mut caller, &["GET /flood HTTP/1.1\r\nHost: a\r\n\r\n"]).await;
     read_until(&mut caller, "flood").await;
     let peer = server.service.last_peer();
 
-    std::thread::spawn(move || peer.kill()).join().unwrap();
+    thread::spawn(move || peer.kill()).join().unwrap();
 
     assert!(server.dropped().await.is_killed);
     // What was still to be read is lost, and the caller sees that it is.
@@ -89,7 +89,7 @@ async fn a_call_can_end_its_connection_from_outside() {
 #[tokio::test]
 async fn each_worker_has_a_state_of_its_own() {
     let service = TestService::new();
-    let running = Running::start_with(Arc::clone(&service), ServerLimits::default(), None, 3).await;
+    let running = Running::start_with(Arc::clone(&service), ServerLimits::default(), None, 3);
     running.ask(GET_CLOSE).await;
 
     running.drain.begin(Duration::ZERO);
@@ -132,7 +132,7 @@ async fn a_unix_socket_is_served_and_its_file_removed() {
 
 #[tokio::test]
 async fn a_server_that_is_dropped_ends_its_connections() {
-    let server = Running::start(ServerLimits::default()).await;
+    let server = Running::start(ServerLimits::default());
     let mut caller = server.connect().await;
     send(&mut caller, &["GET /deaf HTTP/1.1\r\nHost: a\r\n\r\n"]).await;
     read_until(&mut caller, "begun").await;
@@ -144,7 +144,7 @@ async fn a_server_that_is_dropped_ends_its_connections() {
 
 #[tokio::test]
 async fn workers_that_serve_have_a_pulse() {
-    let server = Running::start(ServerLimits::default()).await;
+    let server = Running::start(ServerLimits::default());
     server.ask(GET_CLOSE).await;
 
     assert!(server.pulse.is_alive(Duration::from_secs(30)));
@@ -163,11 +163,11 @@ struct Running {
 }
 
 impl Running {
-    async fn start(limits: ServerLimits) -> Self {
-        Self::start_with(TestService::new(), limits, None, 1).await
+    fn start(limits: ServerLimits) -> Self {
+        Self::start_with(TestService::new(), limits, None, 1)
     }
 
-    async fn start_with(
+    fn start_with(
         service: Arc<TestService>,
         limits: ServerLimits,
         tls: Option<TlsSlot>,
@@ -420,7 +420,7 @@ async fn read_to_end(socket: &mut (impl AsyncRead + Unpin)) -> String {
 }
 
 /// Reads to the end, which may be a reset.
-async fn drain_to_end(socket: &mut (impl AsyncRead + Unpin)) -> std::io::Result<u64> {
+async fn drain_to_end(socket: &mut (impl AsyncRead + Unpin)) -> io::Result<u64> {
     within(tokio::io::copy(socket, &mut tokio::io::sink())).await
 }
 

@@ -371,3 +371,32 @@ const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\
 const PULSE: Duration = Duration::from_secs(1);
 /// How long a connection beyond the limit may take to be told so.
 const REFUSAL: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::server::{Bound, ListenOn};
+
+    #[tokio::test]
+    async fn nagle_is_off_on_what_is_accepted_and_little_is_buffered_for_a_reader() {
+        let on = ListenOn::Tcp((Ipv4Addr::LOCALHOST, 0).into());
+        let listener = Listener::bind(&on).unwrap();
+        let Bound::Tcp(address) = listener.bound() else {
+            panic!("a TCP socket was asked for");
+        };
+        let acceptor = Acceptor::new(listener).unwrap();
+        let caller = tokio::net::TcpStream::connect(address).await.unwrap();
+
+        let (accepted, remote) = acceptor.accept().await.unwrap();
+
+        let Accepted::Tcp(accepted) = accepted else {
+            panic!("a TCP connection was accepted");
+        };
+        assert!(accepted.nodelay().unwrap());
+        let buffer = socket2::SockRef::from(&accepted).send_buffer_size();
+        assert!(buffer.unwrap() <= 512 << 10);
+        assert_eq!(remote, caller.local_addr().ok());
+    }
+}

@@ -12,7 +12,7 @@ async fn a_head_that_does_not_come_is_cut() {
         head: SHORT,
         ..ServerLimits::default()
     };
-    let server = Running::start(limits).await;
+    let server = Running::start(limits);
 
     for beginning in ["", "G", "GET / HTTP/1.1\r\nHost: a\r\n"] {
         let began = clock::now();
@@ -28,7 +28,7 @@ async fn a_later_head_is_cut_as_well_and_an_idle_connection_is_not() {
         head: SHORT,
         ..ServerLimits::default()
     };
-    let server = Running::start(limits).await;
+    let server = Running::start(limits);
     let mut caller = server.connect().await;
     send(&mut caller, &[GET]).await;
     read_until(&mut caller, "done").await;
@@ -53,7 +53,7 @@ async fn an_idle_connection_is_closed_in_time() {
         idle: SHORT,
         ..ServerLimits::default()
     };
-    let server = Running::start(limits).await;
+    let server = Running::start(limits);
 
     let answer = server.ask(GET).await;
 
@@ -67,7 +67,7 @@ async fn a_body_that_takes_its_time_is_not_cut_with_its_head() {
         idle: SHORT,
         ..ServerLimits::default()
     };
-    let server = Running::start(limits).await;
+    let server = Running::start(limits);
     let mut caller = server.connect().await;
     send(
         &mut caller,
@@ -83,7 +83,7 @@ async fn a_body_that_takes_its_time_is_not_cut_with_its_head() {
 
 #[tokio::test]
 async fn a_head_that_is_too_long_is_refused() {
-    let server = Running::start(ServerLimits::default()).await;
+    let server = Running::start(ServerLimits::default());
 
     for field in [
         format!("X: {}\r\n", "y".repeat(70 << 10)),
@@ -107,7 +107,7 @@ async fn a_connection_beyond_the_limit_is_told_so_until_a_place_is_free() {
         connections: Some(1),
         ..ServerLimits::default()
     };
-    let server = Running::start(limits).await;
+    let server = Running::start(limits);
     let mut first = server.connect().await;
     send(&mut first, &[GET]).await;
     read_until(&mut first, "done").await;
@@ -135,7 +135,7 @@ async fn a_reader_that_stops_reading_loses_its_connection() {
         reader_stall: SHORT,
         ..ServerLimits::default()
     };
-    let mut server = Running::start(limits).await;
+    let mut server = Running::start(limits);
     let mut caller = server.connect().await;
     send(&mut caller, &["GET /flood HTTP/1.1\r\nHost: a\r\n\r\n"]).await;
 
@@ -154,7 +154,7 @@ async fn a_slow_reader_that_goes_on_reading_keeps_its_connection() {
         reader_stall: 4 * SHORT,
         ..ServerLimits::default()
     };
-    let server = Running::start(limits).await;
+    let server = Running::start(limits);
     let mut caller = server.connect().await;
     send(&mut caller, &["GET /flood HTTP/1.1\r\nHost: a\r\n\r\n"]).await;
 

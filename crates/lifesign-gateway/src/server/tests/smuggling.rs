@@ -9,7 +9,7 @@ const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[tokio::test]
 async fn ambiguous_heads_are_refused_and_nothing_after_them_is_read() {
-    let server = Running::start(ServerLimits::default()).await;
+    let server = Running::start(ServerLimits::default());
 
     for fields in [
         // hyper takes these; the watch over heads does not.
@@ -52,7 +52,7 @@ async fn ambiguous_heads_are_refused_and_nothing_after_them_is_read() {
 
 #[tokio::test]
 async fn nothing_is_read_after_a_chunked_body_however_it_ends() {
-    let server = Running::start(ServerLimits::default()).await;
+    let server = Running::start(ServerLimits::default());
 
     let bodies = [
         "5\r\nhello\r\n0\r\n\r\n",
@@ -83,7 +83,7 @@ async fn nothing_is_read_after_a_chunked_body_however_it_ends() {
 
 #[tokio::test]
 async fn a_chunked_body_of_http_1_0_is_refused() {
-    let server = Running::start(ServerLimits::default()).await;
+    let server = Running::start(ServerLimits::default());
 
     let head = "POST /first HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     let answer = server.ask(&[head, SMUGGLED].concat()).await;
@@ -97,7 +97,7 @@ async fn a_chunked_body_of_http_1_0_is_refused() {
 
 #[tokio::test]
 async fn a_second_head_is_looked_at_like_the_first() {
-    let server = Running::start(ServerLimits::default()).await;
+    let server = Running::start(ServerLimits::default());
     let mut caller = server.connect().await;
     let post = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 35\r\n\r\n";
     send(&mut caller, &[post, SMUGGLED]).await;
@@ -116,7 +116,7 @@ async fn a_second_head_is_looked_at_like_the_first() {
 
 #[tokio::test]
 async fn connect_and_http2_end_the_connection() {
-    let server = Running::start(ServerLimits::default()).await;
+    let server = Running::start(ServerLimits::default());
 
     for request in [
         "CONNECT a.test:443 HTTP/1.1\r\nHost: a\r\n\r\n",

@@ -23,7 +23,7 @@ fn certificate() -> (tempfile::TempDir, TlsFiles, CertificateDer<'static>) {
 async fn handshake(
     server: &Running,
     root: CertificateDer<'static>,
-) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
+) -> io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(root).unwrap();
     let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -42,7 +42,7 @@ async fn tls_is_served_as_http_1_1() {
     let (_directory, files, root) = certificate();
     let slot = TlsSlot::new(files.load().unwrap());
     let limits = ServerLimits::default();
-    let server = Running::start_with(TestService::new(), limits, Some(slot), 1).await;
+    let server = Running::start_with(TestService::new(), limits, Some(slot), 1);
 
     let mut caller = handshake(&server, root).await.unwrap();
     send(&mut caller, &[GET_CLOSE]).await;
@@ -59,7 +59,7 @@ async fn another_certificate_is_shown_to_connections_to_come() {
     let (_other, others, new) = certificate();
     let slot = TlsSlot::new(files.load().unwrap());
     let limits = ServerLimits::default();
-    let server = Running::start_with(TestService::new(), limits, Some(slot.clone()), 1).await;
+    let server = Running::start_with(TestService::new(), limits, Some(slot.clone()), 1);
 
     slot.replace(others.load().unwrap());
 
@@ -75,7 +75,7 @@ async fn who_does_not_shake_hands_is_cut() {
         handshake: Duration::from_millis(100),
         ..ServerLimits::default()
     };
-    let server = Running::start_with(TestService::new(), limits, Some(slot), 1).await;
+    let server = Running::start_with(TestService::new(), limits, Some(slot), 1);
 
     assert_eq!(server.ask("").await, "");
     assert!(!server.ask(GET).await.contains("HTTP/1.1"));
