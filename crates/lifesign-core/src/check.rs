@@ -3,6 +3,7 @@
 //! Only what somebody set is reported: a default that never gets its turn is no mistake of
 //! anyone's.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::duration::human;
@@ -19,6 +20,12 @@ pub struct Conflict {
     pub origin: Origin,
     /// Why, in one clause that begins with the setting and names the one in its way.
     pub message: String,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.origin)
+    }
 }
 
 /// Returns every setting that can never act for a call of `shape`.

@@ -44,10 +44,18 @@ fn a_call_takes_a_file_with_tables_of_the_gateway() {
     let text = GATEWAY.replace("http://127.0.0.1:9", &provider.url());
     let (_directory, path) = file(&text);
 
-    let ran = Program::new(&["call", "--prompt", "hi", "--model", "m", "--upstream", "one"])
-        .args(&["--config", path.as_str()])
-        .env("ONE", "sk")
-        .run();
+    let ran = Program::new(&[
+        "call",
+        "--prompt",
+        "hi",
+        "--model",
+        "m",
+        "--upstream",
+        "one",
+    ])
+    .args(&["--config", path.as_str()])
+    .env("ONE", "sk")
+    .run();
 
     ran.assert_code(0);
     assert_eq!(provider.requests().len(), 1);
@@ -143,7 +151,9 @@ fn a_file_without_settings_of_the_gateway_is_checked_for_it_where_that_is_asked_
          \"http://h\"\n",
     );
 
-    Program::new(&["config", "check", &path]).run().assert_code(0);
+    Program::new(&["config", "check", &path])
+        .run()
+        .assert_code(0);
     Program::new(&["config", "check", "--serve", &path])
         .run()
         .assert_code(1)

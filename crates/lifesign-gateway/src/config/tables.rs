@@ -17,7 +17,7 @@ use super::upstream::UpstreamTable;
 /// Hand it to [`Config::load_with`](lifesign::config::Config::load_with) so that a file with the
 /// gateway's tables is read; each value is checked then, and their sum by
 /// [`GatewayConfig::new`](super::GatewayConfig::new).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct GatewayTables {
     pub(super) serve: Serve,
     pub(super) breaker: Breaker,
