@@ -86,6 +86,11 @@ pub(crate) trait Decode: Send + Sync + fmt::Debug {
     /// was kept.
     fn whole_body(&self) -> Option<Vec<u8>>;
 
+    /// Returns how many bytes are kept for the whole body that no event of the answer tells.
+    fn kept(&self) -> usize {
+        0
+    }
+
     /// Returns what was odd but not fatal.
     fn oddities(&self) -> Oddities;
 }

@@ -126,6 +126,10 @@ impl Decode for Mender {
         self.body.clone().or_else(|| self.decoder.whole_body())
     }
 
+    fn kept(&self) -> usize {
+        self.decoder.kept()
+    }
+
     fn oddities(&self) -> Oddities {
         let oddities = self.decoder.oddities();
         Oddities {

@@ -488,7 +488,10 @@ impl Reader {
     }
 
     fn check_answer(&self) -> Result<(), ReadError> {
-        if self.decoding.assembly.size > self.limits.answer {
+        let Decoding {
+            assembly, decoder, ..
+        } = &self.decoding;
+        if assembly.size.saturating_add(decoder.kept()) > self.limits.answer {
             return Err(self.answer_too_large());
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! A chat completion as one body: put together from its chunks, and taken apart into some.
 //!
 //! Fields of a message grow as their deltas say: texts are joined, lists are extended, and of
-//! everything else the last value stands. Fields that nobody knows are kept as well.
+//! everything else the last value stands. What stands around it, usage and citations among it, is
+//! told whole each time. Fields that nobody knows are kept as well.
 
 use serde_json::value::RawValue;
 
@@ -15,22 +16,23 @@ use crate::tool_calls::{Identities, Identity, ToolCall};
 /// A completion while its chunks come.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
-    fields: RawObject,
-    usage: RawObject,
+    identity: RawObject,
+    fields: Fields,
     choices: Vec<Choice>,
+    kept: usize,
 }
 
 #[derive(Debug, Default)]
 struct Choice {
     index: u64,
-    fields: RawObject,
+    fields: Fields,
     message: Message,
     finish_reason: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Default)]
 struct Message {
-    fields: RawObject,
+    fields: Fields,
     content: Content,
     calls: Vec<Call>,
     identities: Identities,
@@ -44,13 +46,42 @@ enum Content {
     #[default]
     Nothing,
     Text(String),
-    Parts(Vec<RawObject>),
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug)]
+enum Part {
+    Other(RawObject),
+    /// A piece of text, under the type by which it came.
+    Text(String, String),
+    /// Thinking, which is a list of parts itself.
+    Thinking(Vec<Self>),
+}
+
+/// Fields that grow.
+#[derive(Debug, Default)]
+struct Fields(Vec<(String, Field)>);
+
+#[derive(Debug)]
+enum Field {
+    List(Vec<Box<RawValue>>),
+    Object(Fields),
+    Text(String),
+    Value(Box<RawValue>),
 }
 
 #[derive(Debug, Default)]
 struct Call {
     call: ToolCall,
-    extra: RawObject,
+    extra: Fields,
+}
+
+/// What grows of a field that comes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    Nothing,
+    Lists,
+    All,
 }
 
 impl Whole {
@@ -69,20 +100,20 @@ impl Whole {
                 }
                 // It stays what it was in the first chunk that knew it.
                 "created" | "id" | "model" => {
-                    if !self
-                        .fields
-                        .get(name)
-                        .is_some_and(|known| is_truthy(Some(known)))
-                    {
-                        self.fields.set(name, value.to_owned());
+                    if !is_truthy(self.identity.get(name)) {
+                        self.identity.set(name, value.to_owned());
                     }
                 }
-                // Padding, and the label of a chunk.
+                // The label of a chunk, and padding.
                 "object" | "obfuscation" => {}
-                "usage" => merge(&mut self.usage, value),
-                _ => replace(&mut self.fields, name, value),
+                _ => self.kept += self.fields.add(name, value, Growth::Nothing),
             }
         }
+    }
+
+    /// Returns how many bytes are kept that no event of the answer tells.
+    pub(super) fn kept(&self) -> usize {
+        self.kept
     }
 
     fn choice(&mut self, choice: &RawObject) {
@@ -95,30 +126,34 @@ impl Whole {
             });
             self.choices.len() - 1
         });
-        self.choices[at].add(choice);
+        self.kept += self.choices[at].add(choice);
     }
 
     /// Returns the body.
     pub(super) fn body(&self) -> RawObject {
-        let mut body = self.fields.clone();
+        let mut body = self.identity.clone();
         body.set("object", raw("chat.completion"));
         let mut choices: Vec<_> = self.choices.iter().collect();
         choices.sort_by_key(|choice| choice.index);
         let choices: Vec<_> = choices.into_iter().map(Choice::body).collect();
         body.set("choices", raw(&choices));
-        if !self.usage.is_empty() {
-            body.set("usage", self.usage.to_raw());
+        self.fields.write(&mut body);
+        // Where there is none, a whole body does not speak of it.
+        if body.get("usage").is_none() {
+            body.take("usage");
         }
         body
     }
 }
 
 impl Choice {
-    fn add(&mut self, choice: &RawObject) {
+    /// Takes in a piece; returns how many bytes of it are kept that no event tells.
+    fn add(&mut self, choice: &RawObject) -> usize {
+        let mut kept = 0;
         // The decoder takes the first of these that there is.
         let said = choice.object("delta").or_else(|| choice.object("message"));
         match (said, choice.get("text")) {
-            (Some(said), _) => self.message.add(&said),
+            (Some(said), _) => kept += self.message.add(&said),
             (None, Some(text)) => self.message.content.add(text),
             (None, None) => {}
         }
@@ -130,11 +165,10 @@ impl Choice {
                         self.finish_reason = Some(value.to_owned());
                     }
                 }
-                "logprobs" => extend_each(&mut self.fields, name, value),
-                _ if value.get().starts_with('[') => extend(&mut self.fields, name, value),
-                _ => replace(&mut self.fields, name, value),
+                _ => kept += self.fields.add(name, value, Growth::Lists),
             }
         }
+        kept
     }
 
     fn body(&self) -> RawObject {
@@ -145,15 +179,15 @@ impl Choice {
             ("finish_reason", finish_reason),
             ("logprobs", raw(&())),
         ]);
-        for (name, value) in self.fields.fields() {
-            body.set(name, value.to_owned());
-        }
+        self.fields.write(&mut body);
         body
     }
 }
 
 impl Message {
-    fn add(&mut self, delta: &RawObject) {
+    /// Takes in a delta; returns how many bytes of it are kept that no event tells.
+    fn add(&mut self, delta: &RawObject) -> usize {
+        let mut kept = 0;
         for (name, value) in delta.fields() {
             match name {
                 "content" => self.content.add(value),
@@ -164,25 +198,32 @@ impl Message {
                         add_piece(call, &piece);
                     }
                 }
-                "reasoning_details" => add_details(&mut self.reasoning_details, delta, name),
-                "thinking_blocks" => add_details(&mut self.thinking_blocks, delta, name),
+                "reasoning_details" => {
+                    kept += add_details(&mut self.reasoning_details, delta, name);
+                }
+                "thinking_blocks" => kept += add_details(&mut self.thinking_blocks, delta, name),
                 "tool_calls" => {
                     for (at, call) in delta.items(name).iter().enumerate() {
-                        self.call(call, at > 0);
+                        kept += self.call(call, at > 0);
                     }
                 }
-                _ if REASONING_FIELDS.contains(&name) || !LABELS.contains(&name) => {
-                    grow(&mut self.fields, name, value);
+                _ if LABELS.contains(&name) => {
+                    kept += self.fields.add(name, value, Growth::Lists);
                 }
-                _ => replace(&mut self.fields, name, value),
+                _ => {
+                    let more = self.fields.add(name, value, Growth::All);
+                    let is_told = name == "refusal" || REASONING_FIELDS.contains(&name);
+                    kept += if is_told { 0 } else { more };
+                }
             }
         }
+        kept
     }
 
     /// Takes in a piece of a call, which belongs to the same one that the decoder puts it to.
-    fn call(&mut self, value: &RawValue, follows_in_chunk: bool) {
+    fn call(&mut self, value: &RawValue, follows_in_chunk: bool) -> usize {
         let Some(piece) = piece(value.get()) else {
-            return;
+            return 0;
         };
         let function = piece.custom.0.as_ref().or(piece.function.0.as_ref());
         let resolved = self.identities.resolve(Identity {
@@ -193,28 +234,27 @@ impl Message {
                 .is_some_and(|function| super::arguments(function).filled().is_some()),
             follows_in_chunk,
         });
-        let Some(resolved) = resolved else { return };
+        let Some(resolved) = resolved else { return 0 };
         if self.calls.len() <= resolved.call {
             self.calls.resize_with(resolved.call + 1, Call::default);
         }
         let call = &mut self.calls[resolved.call];
         add_piece(&mut call.call, &piece);
+        let mut kept = 0;
         for (name, value) in RawObject::parse(value.get()).unwrap_or_default().fields() {
             if !matches!(name, "custom" | "function" | "id" | "index" | "type") {
-                replace(&mut call.extra, name, value);
+                kept += call.extra.add(name, value, Growth::Lists);
             }
         }
+        kept
     }
 
     fn body(&self) -> RawObject {
-        let role = self.fields.raw("role").map(ToOwned::to_owned);
         let mut body = object([
-            ("role", role.unwrap_or_else(|| raw("assistant"))),
+            ("role", raw("assistant")),
             ("content", self.content.body(self.calls.is_empty())),
         ]);
-        for (name, value) in self.fields.fields() {
-            body.set(name, value.to_owned());
-        }
+        self.fields.write(&mut body);
         for (name, details) in [
             ("reasoning_details", &self.reasoning_details),
             ("thinking_blocks", &self.thinking_blocks),
@@ -240,7 +280,7 @@ impl Content {
             match self {
                 Self::Nothing => *self = Self::Text(text),
                 Self::Text(so_far) => so_far.push_str(&text),
-                Self::Parts(parts) => add_part(parts, text_part(&text)),
+                Self::Parts(parts) => Part::text(text).join(parts),
             }
             return;
         }
@@ -253,16 +293,12 @@ impl Content {
         let mut parts = match std::mem::take(self) {
             Self::Nothing => Vec::new(),
             Self::Text(text) if text.is_empty() => Vec::new(),
-            Self::Text(text) => vec![text_part(&text)],
+            Self::Text(text) => vec![Part::text(text)],
             Self::Parts(parts) => parts,
         };
         for part in list {
-            let part = match serde_json::from_str::<String>(part.get()) {
-                Ok(text) => Some(text_part(&text)),
-                Err(_) => RawObject::parse(part.get()),
-            };
-            if let Some(part) = part {
-                add_part(&mut parts, part);
+            if let Some(part) = Part::parse(&part) {
+                part.join(&mut parts);
             }
         }
         *self = Self::Parts(parts);
@@ -273,7 +309,165 @@ impl Content {
         match self {
             Self::Text(text) if is_all || !text.is_empty() => raw(text),
             Self::Nothing | Self::Text(_) => raw(&()),
-            Self::Parts(parts) => raw(parts),
+            Self::Parts(parts) => raw(&parts.iter().map(Part::body).collect::<Vec<_>>()),
+        }
+    }
+}
+
+impl Part {
+    fn text(text: String) -> Self {
+        Self::Text("text".to_owned(), text)
+    }
+
+    /// Returns the part that a value is; some put the texts themselves into the list.
+    fn parse(value: &RawValue) -> Option<Self> {
+        if let Ok(text) = serde_json::from_str(value.get()) {
+            return Some(Self::text(text));
+        }
+        let part = RawObject::parse(value.get())?;
+        if let Some(text) = Self::text_of(&part) {
+            return Some(text);
+        }
+        let list = part
+            .get("thinking")
+            .filter(|raw| raw.get().starts_with('['));
+        if list.is_some() && is_only(&part, "thinking") {
+            let mut pieces = Vec::new();
+            for piece in part.items("thinking") {
+                let piece = RawObject::parse(piece.get())?;
+                let piece = Self::text_of(&piece).unwrap_or(Self::Other(piece));
+                piece.join(&mut pieces);
+            }
+            return Some(Self::Thinking(pieces));
+        }
+        Some(Self::Other(part))
+    }
+
+    /// Returns the part if it holds nothing but text.
+    fn text_of(part: &RawObject) -> Option<Self> {
+        let text = part.text("text").filter(|_| is_only(part, "text"))?;
+        Some(Self::Text(part.text("type")?, text))
+    }
+
+    /// Adds it to `parts`, joined to the last where both are pieces of the same text or thinking.
+    fn join(self, parts: &mut Vec<Self>) {
+        match (parts.last_mut(), self) {
+            (Some(Self::Text(last, so_far)), Self::Text(kind, more)) if *last == kind => {
+                so_far.push_str(&more);
+            }
+            (Some(Self::Thinking(so_far)), Self::Thinking(more)) => {
+                for piece in more {
+                    piece.join(so_far);
+                }
+            }
+            (_, part) => parts.push(part),
+        }
+    }
+
+    fn body(&self) -> RawObject {
+        match self {
+            Self::Other(part) => part.clone(),
+            Self::Text(kind, text) => object([("type", raw(kind)), ("text", raw(text))]),
+            Self::Thinking(pieces) => {
+                let pieces: Vec<_> = pieces.iter().map(Self::body).collect();
+                object([("type", raw("thinking")), ("thinking", raw(&pieces))])
+            }
+        }
+    }
+}
+
+impl Fields {
+    /// Takes in a field. What does not grow is replaced, but null replaces nothing and an object
+    /// field by field. Returns how many bytes there are more.
+    fn add(&mut self, name: &str, value: &RawValue, growth: Growth) -> usize {
+        self.grow(name, Field::of(value), value.get().len(), growth)
+    }
+
+    fn grow(&mut self, name: &str, value: Field, more: usize, growth: Growth) -> usize {
+        let Some((_, known)) = self.0.iter_mut().find(|(known, _)| known == name) else {
+            self.0.push((name.to_owned(), value));
+            return name.len() + more;
+        };
+        match (known, value) {
+            (Field::List(so_far), Field::List(items)) if growth != Growth::Nothing => {
+                so_far.extend(items);
+                more
+            }
+            (Field::Text(so_far), Field::Text(text)) if growth == Growth::All => {
+                so_far.push_str(&text);
+                more
+            }
+            (Field::Object(so_far), Field::Object(fields)) => {
+                let growth = match growth {
+                    Growth::Nothing => growth,
+                    Growth::Lists | Growth::All => Growth::Lists,
+                };
+                let mut added = 0;
+                for (name, field) in fields.0 {
+                    let more = field.len();
+                    added += so_far.grow(&name, field, more, growth);
+                }
+                added
+            }
+            (_, Field::Value(value)) if value.get() == "null" => 0,
+            (known, value) => {
+                *known = value;
+                0
+            }
+        }
+    }
+
+    fn write(&self, object: &mut RawObject) {
+        for (name, field) in &self.0 {
+            object.set(name, field.body());
+        }
+    }
+}
+
+impl Field {
+    fn of(value: &RawValue) -> Self {
+        let fields = Some(value).filter(|value| value.get().starts_with('{'));
+        let Some(fields) = fields.and_then(|value| RawObject::parse(value.get())) else {
+            return Self::flat(value);
+        };
+        // An object in an object stays as it is: how deep they nest is not ours to say.
+        let fields = fields
+            .fields()
+            .map(|(name, value)| (name.to_owned(), Self::flat(value)));
+        Self::Object(Fields(fields.collect()))
+    }
+
+    /// Returns a field that is no object, or is one that stays as it is.
+    fn flat(value: &RawValue) -> Self {
+        if let Ok(text) = serde_json::from_str(value.get()) {
+            return Self::Text(text);
+        }
+        match serde_json::from_str(value.get()) {
+            Ok(list) => Self::List(list),
+            Err(_) => Self::Value(value.to_owned()),
+        }
+    }
+
+    /// Returns how many bytes it is about.
+    fn len(&self) -> usize {
+        match self {
+            Self::List(items) => items.iter().map(|item| item.get().len() + 1).sum(),
+            Self::Object(fields) => fields.0.iter().map(|(_, field)| field.len()).sum(),
+            Self::Text(text) => text.len(),
+            Self::Value(value) => value.get().len(),
+        }
+    }
+
+    fn body(&self) -> Box<RawValue> {
+        match self {
+            Self::List(items) => raw(items),
+            Self::Object(fields) => {
+                let mut object = RawObject::default();
+                fields.write(&mut object);
+                object.to_raw()
+            }
+            Self::Text(text) => raw(text),
+            Self::Value(value) => value.clone(),
         }
     }
 }
@@ -290,9 +484,7 @@ impl Call {
             ("type", raw(kind)),
             (kind, function(&self.call, input).to_raw()),
         ]);
-        for (name, value) in self.extra.fields() {
-            body.set(name, value.to_owned());
-        }
+        self.extra.write(&mut body);
         body
     }
 }
@@ -310,8 +502,9 @@ pub(super) fn events(body: &str) -> Option<Vec<u8>> {
     body.set("object", raw("chat.completion.chunk"));
 
     let (mut says, mut ends) = (Vec::new(), Vec::new());
-    for choice in &choices {
+    for (place, choice) in (0_u64..).zip(&choices) {
         let mut says_one = RawObject::parse(choice.get())?;
+        says_one.set_missing("index", raw(&place));
         let mut ends_one = object([("index", says_one.raw("index")?.to_owned())]);
         ends_one.set("delta", RawObject::default().to_raw());
         let reason = says_one.take("finish_reason").unwrap_or_default();
@@ -377,125 +570,20 @@ fn function(call: &ToolCall, input: &str) -> RawObject {
     object([("name", raw(&call.name)), (input, raw(&call.arguments))])
 }
 
-fn add_details(details: &mut Details, delta: &RawObject, name: &str) {
-    for raw in delta.items(name) {
-        if let Some(detail) = Detail::parse(&raw) {
-            details.add(&raw, &detail);
+fn add_details(details: &mut Details, delta: &RawObject, name: &str) -> usize {
+    let items = delta.items(name);
+    for raw in &items {
+        if let Some(detail) = Detail::parse(raw) {
+            details.add(raw, &detail);
         }
     }
-}
-
-fn text_part(text: &str) -> RawObject {
-    object([("type", raw("text")), ("text", raw(text))])
-}
-
-/// Adds a part, joined to the last one where both are a piece of the same text or thinking.
-fn add_part(parts: &mut Vec<RawObject>, part: RawObject) {
-    if let Some(last) = parts.last_mut() {
-        if join_text(last, &part) {
-            return;
-        }
-        if is_only(last, "thinking") && is_only(&part, "thinking") {
-            let mut pieces: Vec<_> = last
-                .items("thinking")
-                .iter()
-                .filter_map(|piece| RawObject::parse(piece.get()))
-                .collect();
-            for piece in part.items("thinking") {
-                if let Some(piece) = RawObject::parse(piece.get()) {
-                    add_part(&mut pieces, piece);
-                }
-            }
-            last.set("thinking", raw(&pieces));
-            return;
-        }
-    }
-    parts.push(part);
-}
-
-fn join_text(last: &mut RawObject, part: &RawObject) -> bool {
-    if !is_only(last, "text") || !is_only(part, "text") || last.text("type") != part.text("type") {
-        return false;
-    }
-    let (Some(mut text), Some(more)) = (last.text("text"), part.text("text")) else {
-        return false;
-    };
-    text.push_str(&more);
-    last.set("text", raw(&text));
-    true
+    items.iter().map(|raw| raw.get().len()).sum()
 }
 
 /// Returns whether a part holds `field` and nothing but its type besides.
 fn is_only(part: &RawObject, field: &str) -> bool {
-    part.get(field).is_some()
-        && part
-            .fields()
-            .all(|(name, _)| name == field || name == "type")
-        && (field != "thinking"
-            || part
-                .get(field)
-                .is_some_and(|raw| raw.get().starts_with('[')))
-}
-
-/// Joins a text, extends a list, replaces everything else.
-fn grow(fields: &mut RawObject, name: &str, value: &RawValue) {
-    if value.get().starts_with('[') {
-        extend(fields, name, value);
-        return;
-    }
-    match (
-        fields.text(name),
-        serde_json::from_str::<String>(value.get()),
-    ) {
-        (Some(so_far), Ok(more)) => fields.set(name, raw(&(so_far + &more))),
-        _ => replace(fields, name, value),
-    }
-}
-
-/// Sets a field, unless to nothing; an object keeps the fields that the new one does not have.
-fn replace(fields: &mut RawObject, name: &str, value: &RawValue) {
-    if value.get() == "null" {
-        fields.set_missing(name, value.to_owned());
-    } else if let Some(mut known) = fields.object(name) {
-        merge(&mut known, value);
-        fields.set(name, known.to_raw());
-    } else {
-        fields.set(name, value.to_owned());
-    }
-}
-
-/// Sets the fields that an object has; null sets nothing.
-pub(crate) fn merge(known: &mut RawObject, value: &RawValue) {
-    for (name, value) in RawObject::parse(value.get()).unwrap_or_default().fields() {
-        if value.get() == "null" {
-            known.set_missing(name, value.to_owned());
-        } else {
-            known.set(name, value.to_owned());
-        }
-    }
-}
-
-fn extend(fields: &mut RawObject, name: &str, value: &RawValue) {
-    let mut items = fields.items(name);
-    items.extend(serde_json::from_str::<Vec<Box<RawValue>>>(value.get()).unwrap_or_default());
-    fields.set(name, raw(&items));
-}
-
-/// Extends each of the lists in an object.
-fn extend_each(fields: &mut RawObject, name: &str, value: &RawValue) {
-    let mut known = fields.object(name).unwrap_or_default();
-    let Some(lists) = RawObject::parse(value.get()) else {
-        fields.set_missing(name, value.to_owned());
-        return;
-    };
-    for (name, list) in lists.fields() {
-        if list.get().starts_with('[') {
-            extend(&mut known, name, list);
-        } else {
-            replace(&mut known, name, list);
-        }
-    }
-    fields.set(name, known.to_raw());
+    part.fields()
+        .all(|(name, _)| name == field || name == "type")
 }
 
 fn count(raw: &RawValue) -> Option<u64> {

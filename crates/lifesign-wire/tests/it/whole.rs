@@ -501,6 +501,78 @@ fn an_answer_that_is_cut_or_fails_has_no_body() {
 }
 
 #[test]
+fn what_is_kept_beside_the_answer_counts_for_its_limit() {
+    let limits = ReadLimits {
+        answer: 1_000,
+        ..ReadLimits::default()
+    };
+    let many = |delta: &Value| vec![json!({"choices": [{"index": 0, "delta": delta}]}); 200];
+    for (delta, fits) in [
+        (json!({"token_ids": [1, 2, 3]}), false),
+        (json!({"new_text": "0123456789"}), false),
+        (json!({"role": "assistant", "content": "abc"}), true),
+        (json!({"reasoning": "abc"}), true),
+    ] {
+        let mut reader = Reader::new(Wire::OPENAI_CHAT, Expect::Stream, &limits).keep_whole();
+        let read = reader.read(&stream(&many(&delta)), &mut Nobody);
+        assert_eq!(read.is_ok(), fits, "{delta}");
+    }
+}
+
+#[test]
+fn what_chunks_repeat_whole_is_not_repeated_in_the_body() {
+    let chunk = json!({
+        "id": "c", "citations": ["u"], "x": {"list": [1]}, "usage": {"prompt_tokens": 1},
+        "choices": [{"index": 0, "delta": {"role": "assistant", "content": "a", "channel": "c"}}],
+    });
+    let mut last = chunk.clone();
+    last["choices"][0]["finish_reason"] = "stop".into();
+
+    let body = chat(&[chunk.clone(), chunk, last]);
+
+    assert_eq!(
+        body,
+        json!({
+            "id": "c", "object": "chat.completion", "citations": ["u"], "x": {"list": [1]},
+            "usage": {"prompt_tokens": 1},
+            "choices": [{
+                "index": 0, "logprobs": null, "finish_reason": "stop",
+                "message": {"role": "assistant", "content": "aaa", "channel": "c"},
+            }],
+        })
+    );
+}
+
+#[test]
+fn no_depth_of_nesting_is_too_much() {
+    let deep = |open: &str, close: &str| {
+        let (open, close) = (open.repeat(100_000), close.repeat(100_000));
+        format!("{open}0{close}")
+    };
+    let object = deep(r#"{"a":"#, "}");
+    let thinking = deep(r#"[{"type":"thinking","thinking":"#, "}]");
+    for delta in [
+        format!(r#"{{"content":"a","new":{object}}}"#),
+        format!(r#"{{"content":"a","new":{}}}"#, deep("[", "]")),
+        format!(r#"{{"content":[{{"type":"text","text":"a"}},{{"type":"x","x":{object}}}]}}"#),
+        format!(
+            r#"{{"content":[{{"type":"text","text":"a"}},{{"type":"thinking","thinking":{thinking}}}]}}"#
+        ),
+    ] {
+        let chunk = format!(
+            r#"{{"top":{object},"choices":[{{"delta":{delta},"finish_reason":"stop","x":{object}}}]}}"#
+        );
+        let (_, body) = read(
+            Wire::OPENAI_CHAT,
+            Expect::Stream,
+            format!("data: {chunk}\n\ndata: [DONE]\n\n").as_bytes(),
+        );
+        let (answer, _) = read(Wire::OPENAI_CHAT, Expect::Whole, &body.unwrap());
+        assert_eq!(answer.unwrap().text, "a");
+    }
+}
+
+#[test]
 fn nothing_is_kept_unasked() {
     let bytes = stream(&[
         json!({"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}),

@@ -4,9 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{
-    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::lenient::{from_json, is_truthy};
@@ -81,13 +79,7 @@ impl<'de> Visitor<'de> for Naming {
         let mut found = false;
         while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
             if self.names.contains(&&*key) {
-                let raw = map.next_value::<&RawValue>()?.get();
-                found |= match raw.as_bytes().first() {
-                    Some(b'{') => self.deserialize(&mut serde_json::Deserializer::from_str(raw)),
-                    Some(b'"' | b'[') => Ok(!matches!(raw, "\"\"" | "[]")),
-                    _ => Ok(false),
-                }
-                .map_err(A::Error::custom)?;
+                found |= map.next_value_seed(Named(self))?;
             } else if SCHEMAS.contains(&&*key) {
                 map.next_value::<IgnoredAny>()?;
             } else if key == "type" {
@@ -125,6 +117,61 @@ impl<'de> Visitor<'de> for Naming {
     }
 
     fn visit_str<E>(self, _: &str) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+}
+
+/// The value of a field of such a name: it holds an id if it is a text or a list that is not empty.
+struct Named(Naming);
+
+impl<'de> DeserializeSeed<'de> for Named {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Named {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<bool, A::Error> {
+        self.0.visit_map(map)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<bool, A::Error> {
+        let mut found = false;
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            found = true;
+        }
+        Ok(found)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<bool, E> {
+        Ok(!text.is_empty())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
         Ok(false)
     }
 
@@ -194,12 +241,19 @@ mod tests {
 
     #[test]
     fn what_cannot_be_looked_through_stays_where_it_is() {
-        let deep = |depth| {
-            let (open, close) = ("[".repeat(depth), "]".repeat(depth));
-            is_bound(format!(r#"{{"messages":{open}{close}}}"#).as_bytes())
+        let deep = |field: &str, open: &str, close: &str, depth| {
+            let (open, close) = (open.repeat(depth), close.repeat(depth));
+            is_bound(format!(r#"{{"{field}":{open}0{close}}}"#).as_bytes())
         };
 
-        assert_eq!((deep(100), deep(1_000)), (false, true));
+        for (field, open, close) in [
+            ("messages", "[", "]"),
+            ("tools", r#"{"container":"#, "}"),
+            ("tools", r#"{"any":"#, "}"),
+        ] {
+            assert!(!deep(field, open, close, 100), "{field} {open}");
+            assert!(deep(field, open, close, 100_000), "{field} {open}");
+        }
         assert!(is_bound(br#"{"input":"x","input":"y"}"#));
     }
 }
