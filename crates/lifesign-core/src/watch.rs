@@ -283,10 +283,17 @@ impl Watch {
     }
 
     /// Records that the consumer asks again.
+    ///
+    /// One that was back at once has not paused: of a flood of frames each is handed over, and if
+    /// those moments counted, a flood would stretch every bound.
     pub fn handle_resume(&mut self, at: Duration) {
         self.advance(at);
-        self.paused = self.paused();
-        self.paused_since = None;
+        if let Some(since) = self.paused_since.take() {
+            let pause = self.latest.saturating_sub(since);
+            if pause >= SHORTEST_PAUSE {
+                self.paused = self.paused.saturating_add(pause);
+            }
+        }
     }
 
     /// Records the end of the attempt, however it came. Nothing counts after it.
@@ -506,6 +513,9 @@ impl Watch {
         self.paused.saturating_add(open)
     }
 }
+
+/// A consumer that asks again sooner has not paused. It is what handing over an event takes.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// An open block.
 #[derive(Clone, Copy, Debug)]

@@ -664,3 +664,17 @@ fn limits_beyond_all_time_never_run_out() {
     assert_eq!(sim.watch.poll_deadline(), None);
     assert_eq!(sim.watch.handle_time(Duration::MAX), Verdict::Wait);
 }
+
+#[test]
+fn a_block_that_puts_a_cut_off_by_nothing_is_not_named() {
+    let bounds = Bounds {
+        before_content: limit(60),
+        ..off()
+    };
+    let mut sim = stream(&bounds, Some(87 * 59));
+    sim.frame(secs(1), opens(BlockKind::Thinking));
+
+    let cut = sim.hold().1;
+
+    assert_eq!((cut.limit, cut.joined), (secs(60), None));
+}

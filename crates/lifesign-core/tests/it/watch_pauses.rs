@@ -1,8 +1,10 @@
 //! The consumer's pauses are not the upstream's silence.
 
+use std::time::Duration;
+
 use lifesign_core::{BoundName, Bounds, Verdict};
 
-use crate::watch_sim::{OUTPUT, limit, off, secs, stream};
+use crate::watch_sim::{OUTPUT, PING, limit, off, secs, stream};
 
 #[test]
 fn a_consumers_pause_is_not_the_upstreams_silence() {
@@ -86,4 +88,36 @@ fn an_attempt_that_ends_in_a_pause_counts_it() {
 
     assert_eq!((tally.paused, tally.longest_gap.raw), (secs(40), secs(10)));
     assert_eq!((readings.paused, readings.ages.raw), (secs(40), secs(10)));
+}
+
+#[test]
+fn a_flood_that_is_handed_over_frame_by_frame_stretches_no_bound() {
+    let bounds = Bounds {
+        flat: limit(3),
+        ..off()
+    };
+    let mut sim = stream(&bounds, None);
+    let handing_over = Duration::from_micros(900);
+    let mut now = secs(0);
+    while sim.watch.handle_time(now) == Verdict::Wait {
+        sim.watch.handle_bytes(3, now);
+        sim.watch.handle_frame(PING, now);
+        sim.watch.handle_pause(now);
+        now += handing_over;
+        sim.watch.handle_resume(now);
+    }
+
+    assert_eq!(now.as_secs(), 3);
+}
+
+#[test]
+fn a_millisecond_away_is_a_pause() {
+    let pause = Duration::from_millis(1);
+    let mut sim = stream(&off(), None);
+    for (start, length) in [(10, pause), (20, pause - Duration::from_nanos(1))] {
+        sim.watch.handle_pause(secs(start));
+        sim.watch.handle_resume(secs(start) + length);
+    }
+
+    assert_eq!(sim.watch.tally().paused, pause);
 }
