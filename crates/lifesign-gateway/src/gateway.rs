@@ -55,11 +55,29 @@ impl ConfigSource {
 pub struct GatewayServer {
     server: Server,
     gateway: Arc<Gateway>,
-    lifecycle: Lifecycle,
-    source: ConfigSource,
+    /// Signals and reloads, where the process is ours.
+    life: Option<(Lifecycle, ConfigSource)>,
     tls: Option<TlsSlot>,
     drain_limit: Duration,
     workers: NonZeroUsize,
+}
+
+/// What ends a gateway from inside of the program that runs it.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    drain: Drain,
+}
+
+impl Stopper {
+    /// Stops accepting; calls under way may go on for `limit`, and are told what ended them then.
+    pub fn drain(&self, limit: Duration) {
+        self.drain.begin(limit);
+    }
+
+    /// Ends every call now, with a word to its caller.
+    pub fn end_now(&self) {
+        self.drain.end_now();
+    }
 }
 
 /// Why a gateway cannot serve.
@@ -117,10 +135,31 @@ impl GatewayServer {
     /// Returns an error where a setting cannot be used or an address cannot be listened on.
     pub fn bind(source: ConfigSource, records: Arc<dyn Records>) -> Result<Self, ServeError> {
         let config = source.load()?;
-        let workers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let variable = |name: &str| std::env::var_os(name);
         let lifecycle = Lifecycle::start(source.path.as_deref())?;
         let inherited = Inherited::take()?;
+        Self::open(config, records, inherited, Some((lifecycle, source)))
+    }
+
+    /// Opens the sockets of a gateway inside of another program. Call it inside of a runtime.
+    ///
+    /// It leaves signals, the service manager and changed files to that program, and serves until
+    /// its [`Stopper`] says otherwise or its future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`bind`](Self::bind) does.
+    pub fn embed(config: GatewayConfig, records: Arc<dyn Records>) -> Result<Self, ServeError> {
+        Self::open(config, records, Inherited::default(), None)
+    }
+
+    fn open(
+        config: GatewayConfig,
+        records: Arc<dyn Records>,
+        inherited: Inherited,
+        life: Option<(Lifecycle, ConfigSource)>,
+    ) -> Result<Self, ServeError> {
+        let workers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let variable = |name: &str| std::env::var_os(name);
         let listen: Vec<_> = if inherited.bound().is_empty() {
             config.serve.listen.value.iter().map(listen_on).collect()
         } else {
@@ -149,12 +188,18 @@ impl GatewayServer {
         Ok(Self {
             server,
             gateway: Arc::new(Gateway { hub }),
-            lifecycle,
-            source,
+            life,
             tls,
             drain_limit,
             workers,
         })
+    }
+
+    /// Returns what ends it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper {
+            drain: self.server.drain(),
+        }
     }
 
     /// Returns where it listens, as text.
@@ -166,7 +211,7 @@ impl GatewayServer {
             .collect()
     }
 
-    /// Serves until a signal ends it and every call has ended.
+    /// Serves until a signal or its [`Stopper`] ends it and every call has ended.
     ///
     /// # Errors
     ///
@@ -175,15 +220,21 @@ impl GatewayServer {
         let Self {
             server,
             gateway,
-            lifecycle,
-            source,
+            life,
             tls,
             drain_limit,
             workers,
         } = self;
         let (drain, pulse) = (server.drain(), server.pulse());
         let hub = Arc::clone(&gateway.hub);
-        let beside = beside(lifecycle, hub, source, tls, drain, drain_limit, pulse);
+        let beside = async {
+            match life {
+                Some((lifecycle, source)) => {
+                    beside(lifecycle, hub, source, tls, drain, drain_limit, pulse).await;
+                }
+                None => sweep(hub).await,
+            }
+        };
         let served = pin!(server.run(gateway, workers));
         match select(served, pin!(beside)).await {
             Either::Left((served, _)) => Ok(served?),

@@ -25,5 +25,5 @@ mod server;
 mod service;
 mod target;
 
-pub use gateway::{ConfigSource, GatewayServer, ServeError};
+pub use gateway::{ConfigSource, GatewayServer, ServeError, Stopper};
 pub use records::{CallEnded, CallStarted, LoggedRecords, Record, Records};

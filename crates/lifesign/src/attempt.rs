@@ -447,7 +447,12 @@ impl<I: Intake> Attempt<I> {
             .into_iter()
             .flat_map(HeaderMap::iter)
             .map(|(name, value)| (name.as_str(), value.as_bytes()));
-        Hints::read(status, headers, error.hints(), clock::timestamp())
+        let mut hints = Hints::read(status, headers, error.hints(), clock::timestamp());
+        if error.is_final {
+            // A gateway above has tried again as often as there was sense in it.
+            hints.should_retry = Some(false);
+        }
+        hints
     }
 
     fn record(&self, note: impl FnOnce(&dyn Recorder, Duration)) {
