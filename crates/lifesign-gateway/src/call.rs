@@ -518,6 +518,10 @@ impl Call {
                 }
             }
         }
+        if let Some(first) = self.first.take() {
+            // Another upstream was there when the first failed, and now none is.
+            return Err(self.fail_first(first));
+        }
         match (held, full) {
             (Some((remaining, why, at)), _) => self.hold(remaining, why, at),
             (None, Some(at)) => Err(self.no_turn(at)),
@@ -594,9 +598,6 @@ impl Call {
     }
 
     fn nobody(&mut self) -> Box<Fault> {
-        if let Some(first) = self.first.take() {
-            return self.fail_first(first);
-        }
         let mut failure = Failure::new(FailureCode::Rejected, Phase::Queued);
         failure.stated_status = Some(404);
         failure.detail = Some(match &self.order.model {

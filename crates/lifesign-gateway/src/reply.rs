@@ -152,7 +152,14 @@ fn error_out<'a>(wire: Wire, fault: &'a Fault) -> ErrorOut<'a> {
 /// Returns the status that a failure has, or would have had.
 fn status_of(wire: Wire, fault: &Fault) -> u16 {
     let stated = fault.failure.http_status(wire == Wire::ANTHROPIC);
-    stated.unwrap_or(StatusCode::BAD_GATEWAY.as_u16())
+    stated
+        .filter(|status| !is_redirect(*status))
+        .unwrap_or(StatusCode::BAD_GATEWAY.as_u16())
+}
+
+/// Returns whether a caller would go elsewhere, with its key and its prompt.
+fn is_redirect(status: u16) -> bool {
+    (300..400).contains(&status)
 }
 
 fn mark_stream(headers: &mut HeaderMap) {
@@ -181,6 +188,9 @@ pub(crate) fn seconds(wait: Duration) -> HeaderValue {
     let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     HeaderValue::from(whole)
 }
+
+/// As much as is read of an error's body: one of that length was cut off.
+const ERROR_BODY_LEN: usize = 64 << 10;
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
