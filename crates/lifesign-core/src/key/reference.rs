@@ -187,9 +187,10 @@ const fn default_source(name: BoundName) -> &'static str {
 const HEAD: &str = "\
 # Settings
 
-Every setting of a call. This page is generated from the table that the program itself reads;
-`lifesign config explain` prints what is in force for one upstream, model and answer length, and where
-each value came from.
+Every setting: first those of a call, then those of the gateway. This page is generated from the tables that the
+program itself reads; `lifesign config explain` prints what is in force for one upstream, model and answer length,
+and where each value came from, with `--serve` as the gateway has it. `lifesign config schema` prints the JSON schema
+of a file, [config.schema.json](config.schema.json).
 
 A setting may stand in a TOML file (`--config FILE`), in the environment, or on the command line:
 
@@ -209,7 +210,8 @@ const WORDS: &str = "
 - `0`, `\"0\"`, `\"0s\"` and `\"off\"` turn a bound off; `bounds = \"off\"` turns all of them off. Absent means the
   default, and so does the word `null` in the environment and on the command line.
 - `grace.usage = 0` waits for no usage, `retry.max_wait = 0` sleeps for no asked-for wait, `retry.max_total_wait = 0`
-  is off like a bound of 0. Any other count, rate or size of 0 is refused.
+  is off like a bound of 0, and so are the gateway's limits of time; `pool_idle = 0` and `queue = 0` mean none. Any other
+  count, rate or size of 0 is refused.
 - A whole number may be written with a point and zeros (`4.0`), bare or as text, since programs that calculate one
   write it so; `4.5` is refused.
 - A size is text with a unit: `B`, `KiB`, `MiB`, `GiB` in powers of 1,024, `kB`, `MB`, `GB` in powers of 1,000.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lifesign_core::written::{limit_text, size_text};
 use lifesign_core::{BoundName, Profile};
 use pretty_assertions::assert_eq;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -895,6 +896,31 @@ fn every_key_of_the_tables_is_taken() {
     for (array, keys) in table::ARRAYS {
         for key in *keys {
             takes(&format!("[[{array}]]\n{} = -1\n", key.name));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_text_makes_the_reader_panic(
+        head in "\\[(serve|beats|limits|breaker)\\]|\\[\\[(upstream|route|key)\\]\\]",
+        key in "listen|hosts|admin_key|every|form|auth|rename|queue|upstreams|sha256|may_set|beats",
+        value in "[-\\[\\]{}a-z0-9:=,.\" ]{0,24}|\"\\PC{0,70}\"",
+        text in "\\PC*",
+    ) {
+        let _either = (load(&format!("{head}\n{key} = {value}\n"), &[], &[]), Listen::parse(&text));
+        let _headers = CallLayer::read(
+            &Asked { profile: Some(&text), wall_clock: Some(&value), sets: vec![&text, &value] },
+            None,
+        );
+    }
+
+    #[test]
+    fn a_place_to_listen_is_shown_as_it_is_read(port: u16, path in "/[a-z/]{0,9}[a-z]") {
+        for text in [format!("127.0.0.1:{port}"), format!("[::1]:{port}"), format!("unix:{path}")] {
+            prop_assert_eq!(Listen::parse(&text).unwrap().to_string(), text);
         }
     }
 }
