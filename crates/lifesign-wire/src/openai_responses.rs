@@ -174,6 +174,10 @@ impl Decode for Decoder {
         Some(self.whole.as_ref()?.body(&self.items)?.to_bytes())
     }
 
+    fn kept(&self) -> usize {
+        self.whole.as_ref().map_or(0, |whole| whole.kept())
+    }
+
     fn oddities(&self) -> Oddities {
         self.oddities
     }

@@ -16,6 +16,7 @@ pub(super) struct Whole {
     opened: Vec<(u64, Box<RawValue>)>,
     /// What their deltas brought.
     texts: Vec<(u64, Slot, String)>,
+    kept: usize,
 }
 
 impl Whole {
@@ -29,8 +30,10 @@ impl Whole {
         let data = std::str::from_utf8(data).ok().and_then(RawObject::parse);
         let Some(data) = data else { return };
         if name == "item" {
-            let item = data.get(name).map(|item| (index, item.to_owned()));
-            self.opened.extend(item);
+            if let Some(item) = data.get(name) {
+                self.kept += item.get().len();
+                self.opened.push((index, item.to_owned()));
+            }
             return;
         }
         let mut response = data.object(name).unwrap_or_default();
@@ -38,6 +41,11 @@ impl Whole {
         let status = kind.strip_prefix("response.").unwrap_or(kind);
         response.set_missing("status", raw(status));
         self.response = Some(response);
+    }
+
+    /// Returns how many bytes are kept that no event of the answer tells.
+    pub(super) fn kept(&self) -> usize {
+        self.kept
     }
 
     /// Takes in a piece of an item.

@@ -517,6 +517,11 @@ fn what_is_kept_beside_the_answer_counts_for_its_limit() {
         let read = reader.read(&stream(&many(&delta)), &mut Nobody);
         assert_eq!(read.is_ok(), fits, "{delta}");
     }
+    let opened = json!({"type": "response.output_item.added", "output_index": 0,
+                        "item": {"type": "message", "content": []}});
+    let mut reader = Reader::new(Wire::OPENAI_RESPONSES, Expect::Stream, &limits).keep_whole();
+    let read = reader.read(&stream(&vec![opened; 200]), &mut Nobody);
+    assert!(read.is_err());
 }
 
 #[test]
