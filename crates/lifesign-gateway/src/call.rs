@@ -34,6 +34,7 @@ use crate::server::Peer;
 use crate::target::{Outbound, OutboundBody, Target};
 
 /// What a caller asks for.
+#[derive(Clone)]
 pub(crate) struct Order {
     pub(crate) id: String,
     /// The path as it was asked for.
@@ -128,7 +129,7 @@ pub(crate) struct Call {
     wall_clock: Option<Setting<Limit>>,
     /// How it ended, until that is written down.
     ended: Option<(Outcome, Option<FailureReport>)>,
-    _counted: CountedCall,
+    _counted: Arc<CountedCall>,
 }
 
 /// What is known at the end of the last attempt.
@@ -190,7 +191,12 @@ struct Attempting {
 
 impl Call {
     /// `counted` is the call's place among those of its key.
-    pub(crate) fn new(hub: Arc<Hub>, order: Order, counted: CountedCall, peer: Arc<Peer>) -> Self {
+    pub(crate) fn new(
+        hub: Arc<Hub>,
+        order: Order,
+        counted: Arc<CountedCall>,
+        peer: Arc<Peer>,
+    ) -> Self {
         let clock = CallClock::start();
         let monitor = Monitor::new(clock, 0);
         let started = CallStarted {

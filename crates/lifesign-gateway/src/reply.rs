@@ -56,6 +56,14 @@ pub(crate) fn whole(call: &Call, body: Bytes) -> Response<Body> {
     response
 }
 
+/// Returns a JSON body of our own.
+pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::full(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
 /// Returns the failure of a call whose response has not begun.
 ///
 /// A status that the upstream sent passes unchanged with its body and hints.
@@ -81,8 +89,9 @@ pub(crate) fn failure(call: &Call, fault: Fault) -> Response<Body> {
 fn passes(fault: &Fault) -> Option<(u16, Bytes)> {
     let head = fault.head.as_ref()?;
     let body = head.error_body.as_ref()?;
-    let is_redirect = (300..400).contains(&head.status);
-    (!is_redirect && fault.provider.is_some()).then(|| (head.status, Bytes::copy_from_slice(body)))
+    let is_whole = body.len() < ERROR_BODY_LEN;
+    (is_whole && !is_redirect(head.status) && fault.provider.is_some())
+        .then(|| (head.status, Bytes::copy_from_slice(body)))
 }
 
 fn passing_failure(status: u16, fault: &Fault) -> Response<Body> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
+use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, USER_AGENT};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -26,6 +26,7 @@ use crate::server::{Peer, Service, Stage};
 use crate::target::{Outbound, OutboundBody, Target};
 
 mod admin;
+mod models;
 mod path;
 
 /// Answers requests.
@@ -124,8 +125,7 @@ impl Guest<'_> {
                 return Ok(admin::ready(self.hub, &self.plan, self.peer.stage()));
             }
             Some(Reserved::Admin(action)) => {
-                let body = self.read(body).await?;
-                return admin::answer(self.hub, &self.plan, self.peer, &self.parts, action, &body)
+                return admin::answer(self.hub, &self.plan, self.peer, &self.parts, action)
                     .map_err(Refused::from);
             }
             None => {}
@@ -138,9 +138,16 @@ impl Guest<'_> {
             return Err(draining());
         }
         let body = self.read(body).await?;
-        let counted = caller.enter(self.hub.clock.elapsed()).map_err(spent)?;
+        let counted = Arc::new(caller.enter(self.hub.clock.elapsed()).map_err(spent)?);
         let order = self.order(body, key, &caller)?;
-        let call = Call::new(Arc::clone(self.hub), order, counted, Arc::clone(self.peer));
+        let start = |order| {
+            let (hub, peer) = (Arc::clone(self.hub), Arc::clone(self.peer));
+            Call::new(hub, order, Arc::clone(&counted), peer)
+        };
+        if order.asks_for_models() && order.targets.len() > 1 {
+            return Ok(models::of_all(order, start).await);
+        }
+        let call = start(order);
         let order = call.order();
         let beats = BeatClock::new(call.clock(), order.beat_every, order.beat_form);
         let conversation = Conversation::new(call, Arc::clone(self.peer), beats);
@@ -400,12 +407,4 @@ fn spent(spent: Spent) -> Refused {
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
-}
-
-/// Returns a JSON response.
-fn json(status: StatusCode, body: &serde_json::Value) -> Response<Body> {
-    let mut response = Response::new(Body::full(body.to_string()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, reply::JSON);
-    response
 }

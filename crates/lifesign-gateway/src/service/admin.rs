@@ -7,12 +7,12 @@ use http::{Method, Response, StatusCode};
 use lifesign::Doing;
 use serde_json::json;
 
-use super::json;
 use super::path::Action;
 use crate::body::Body;
 use crate::breaker::BreakerState;
 use crate::guest::{KeyHash, Refusal, check_content, credentials};
 use crate::hub::{Hub, Plan};
+use crate::reply;
 use crate::server::{Peer, Reach, Stage};
 
 /// Says that the process runs.
@@ -56,7 +56,6 @@ pub(super) fn answer(
     peer: &Peer,
     parts: &Parts,
     action: Action,
-    _body: &[u8],
 ) -> Result<Response<Body>, Refusal> {
     admit(plan, peer, parts)?;
     let found = |is_found: bool, what: &'static str| {
@@ -176,6 +175,10 @@ const fn breaker(state: BreakerState) -> &'static str {
 
 fn millis(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn json(status: StatusCode, body: &serde_json::Value) -> Response<Body> {
+    reply::json(status, body.to_string())
 }
 
 const NO_ADMIN: Refusal = Refusal::new(
