@@ -28,9 +28,9 @@ enum Kind {
 }
 
 impl Body {
-    pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
-        let bytes = bytes.into();
-        Self(Kind::Full((!bytes.is_empty()).then_some(bytes)))
+    /// Returns a response that is all here.
+    pub(crate) fn whole(response: Response<Bytes>) -> Response<Self> {
+        response.map(|bytes| Self(Kind::Full((!bytes.is_empty()).then_some(bytes))))
     }
 
     fn live(conversation: Box<Conversation>) -> Self {
@@ -140,7 +140,7 @@ impl Conversation {
     }
 
     fn respond(mut self: Box<Self>, item: Item) -> Response<Body> {
-        let mut response = match item {
+        let response = match item {
             Item::Head => reply::passing(&self.call),
             Item::Bytes(bytes) => {
                 self.note_passed(&bytes);
@@ -154,31 +154,29 @@ impl Conversation {
             Item::Whole(body) => {
                 let response = reply::whole(&self.call, body.clone());
                 self.note(response.status().as_u16(), body.len());
-                return response;
+                return Body::whole(response);
             }
             Item::Failed(fault) => {
                 let response = reply::failure(&self.call, *fault);
                 self.note(response.status().as_u16(), 0);
-                return response;
+                return Body::whole(response);
             }
         };
         self.call.set_open();
         self.call.times_mut().status = Some(response.status().as_u16());
-        *response.body_mut() = Body::live(self);
-        response
+        response.map(|_| Body::live(self))
     }
 
     fn open_early(mut self: Box<Self>) -> Response<Body> {
         self.call.set_open();
-        let mut response = match self.beats.form() {
+        let response = match self.beats.form() {
             Form::Space => reply::early_json(&self.call),
             Form::Comment | Form::Event => reply::early_stream(&self.call),
         };
         self.call.times_mut().status = Some(response.status().as_u16());
         let beat = self.make_beat();
         self.ready.push_back(beat);
-        *response.body_mut() = Body::live(self);
-        response
+        response.map(|_| Body::live(self))
     }
 
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {

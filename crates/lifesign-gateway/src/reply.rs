@@ -8,20 +8,19 @@ use http::{Response, StatusCode};
 use lifesign_core::{Failure, FailureCode, Phase};
 use lifesign_wire::{ErrorOut, Forwarded, Wire};
 
-use crate::body::Body;
 use crate::call::{Call, Fault};
 use crate::guest::{Refusal, caller_headers};
 
 /// Returns the head of an answer that streams.
-pub(crate) fn stream(call: &Call) -> Response<Body> {
+pub(crate) fn stream(call: &Call) -> Response<Bytes> {
     let mut response = passing(call);
     mark_stream(response.headers_mut());
     response
 }
 
 /// Returns the head of an answer that passes as it comes.
-pub(crate) fn passing(call: &Call) -> Response<Body> {
-    let mut response = Response::new(Body::full(Bytes::new()));
+pub(crate) fn passing(call: &Call) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
     if let Some((status, headers)) = call.response() {
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
         *response.headers_mut() = caller_headers(headers);
@@ -31,16 +30,16 @@ pub(crate) fn passing(call: &Call) -> Response<Body> {
 }
 
 /// Returns the head of a stream of which nothing is known but that it is waited for.
-pub(crate) fn early_stream(call: &Call) -> Response<Body> {
-    let mut response = Response::new(Body::full(Bytes::new()));
+pub(crate) fn early_stream(call: &Call) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
     mark_stream(response.headers_mut());
     name(call, response.headers_mut());
     response
 }
 
 /// Returns the head of a JSON body of which nothing is known but that it is waited for.
-pub(crate) fn early_json(call: &Call) -> Response<Body> {
-    let mut response = Response::new(Body::full(Bytes::new()));
+pub(crate) fn early_json(call: &Call) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, JSON);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -49,16 +48,16 @@ pub(crate) fn early_json(call: &Call) -> Response<Body> {
 }
 
 /// Returns a whole answer.
-pub(crate) fn whole(call: &Call, body: Bytes) -> Response<Body> {
+pub(crate) fn whole(call: &Call, body: Bytes) -> Response<Bytes> {
     let mut response = passing(call);
     response.headers_mut().insert(CONTENT_TYPE, JSON);
-    *response.body_mut() = Body::full(body);
+    *response.body_mut() = body;
     response
 }
 
 /// Returns a JSON body of our own.
-pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::full(body));
+pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Bytes> {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
@@ -67,11 +66,11 @@ pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body>
 /// Returns the failure of a call whose response has not begun.
 ///
 /// A status that the upstream sent passes unchanged with its body and hints.
-pub(crate) fn failure(call: &Call, fault: Fault) -> Response<Body> {
+pub(crate) fn failure(call: &Call, fault: Fault) -> Response<Bytes> {
     let mut response = match passes(&fault) {
         Some((status, body)) => {
             let mut response = passing_failure(status, &fault);
-            *response.body_mut() = Body::full(body);
+            *response.body_mut() = body;
             response
         }
         None => own_failure(call.order().wire, &fault),
@@ -94,8 +93,8 @@ fn passes(fault: &Fault) -> Option<(u16, Bytes)> {
         .then(|| (head.status, Bytes::copy_from_slice(body)))
 }
 
-fn passing_failure(status: u16, fault: &Fault) -> Response<Body> {
-    let mut response = Response::new(Body::full(Bytes::new()));
+fn passing_failure(status: u16, fault: &Fault) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     if let Some(head) = &fault.head {
         *response.headers_mut() = caller_headers(&head.headers);
@@ -103,9 +102,9 @@ fn passing_failure(status: u16, fault: &Fault) -> Response<Body> {
     response
 }
 
-fn own_failure(wire: Wire, fault: &Fault) -> Response<Body> {
+fn own_failure(wire: Wire, fault: &Fault) -> Response<Bytes> {
     let status = status_of(wire, fault);
-    let mut response = Response::new(Body::full(error_body(wire, fault)));
+    let mut response = Response::new(error_body(wire, fault));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, JSON);
@@ -134,7 +133,7 @@ pub(crate) fn unreadable_frame(wire: Wire) -> Bytes {
 }
 
 /// Returns a refusal in a dialect's own words.
-pub(crate) fn refusal(wire: Wire, refusal: &Refusal) -> Response<Body> {
+pub(crate) fn refusal(wire: Wire, refusal: &Refusal) -> Response<Bytes> {
     let code = match refusal.status {
         StatusCode::PAYLOAD_TOO_LARGE => FailureCode::TooLarge,
         StatusCode::TOO_MANY_REQUESTS => FailureCode::QueueFull,
@@ -144,7 +143,7 @@ pub(crate) fn refusal(wire: Wire, refusal: &Refusal) -> Response<Body> {
     failure.provider_message = Some(refusal.message.clone().into_owned());
     failure.stated_status = Some(refusal.status.as_u16());
     let error = ErrorOut::new(refusal.status.as_u16(), &failure);
-    let mut response = Response::new(Body::full(wire.error_body(&error)));
+    let mut response = Response::new(Bytes::from(wire.error_body(&error)));
     *response.status_mut() = refusal.status;
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response

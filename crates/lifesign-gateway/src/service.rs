@@ -102,7 +102,7 @@ impl Refused {
     fn into_response(self, wire: Wire) -> Response<Body> {
         let mut response = reply::refusal(wire, &self.refusal);
         response.headers_mut().extend(self.headers);
-        response
+        Body::whole(response)
     }
 }
 
@@ -120,13 +120,14 @@ impl Guest<'_> {
     async fn answer(self, body: Incoming) -> Result<Response<Body>, Refused> {
         self.plan.rules.check(self.peer.reach(), &self.parts)?;
         match path::reserved(&self.parts) {
-            Some(Reserved::Live) => return Ok(admin::live()),
+            Some(Reserved::Live) => return Ok(Body::whole(admin::live())),
             Some(Reserved::Ready) => {
-                return Ok(admin::ready(self.hub, &self.plan, self.peer.stage()));
+                let ready = admin::ready(self.hub, &self.plan, self.peer.stage());
+                return Ok(Body::whole(ready));
             }
             Some(Reserved::Admin(action)) => {
-                return admin::answer(self.hub, &self.plan, self.peer, &self.parts, action)
-                    .map_err(Refused::from);
+                let answer = admin::answer(self.hub, &self.plan, self.peer, &self.parts, action);
+                return answer.map(Body::whole).map_err(Refused::from);
             }
             None => {}
         }
@@ -145,7 +146,7 @@ impl Guest<'_> {
             Call::new(hub, order, Arc::clone(&counted), peer)
         };
         if order.asks_for_models() && order.targets.len() > 1 {
-            return Ok(models::of_all(order, start).await);
+            return Ok(Body::whole(models::of_all(order, start).await));
         }
         let call = start(order);
         let order = call.order();

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use lifesign::Doing;
 use serde_json::json;
 
 use super::path::Action;
-use crate::body::Body;
 use crate::breaker::BreakerState;
 use crate::guest::{KeyHash, Refusal, check_content, credentials};
 use crate::hub::{Hub, Plan};
@@ -16,12 +16,12 @@ use crate::reply;
 use crate::server::{Peer, Reach, Stage};
 
 /// Says that the process runs.
-pub(super) fn live() -> Response<Body> {
+pub(super) fn live() -> Response<Bytes> {
     json(StatusCode::OK, &json!({"status": "ok"}))
 }
 
 /// Says whether calls are taken: not while stopping, and not while every upstream is on hold.
-pub(super) fn ready(hub: &Hub, plan: &Plan, stage: Stage) -> Response<Body> {
+pub(super) fn ready(hub: &Hub, plan: &Plan, stage: Stage) -> Response<Bytes> {
     let is_draining = stage >= Stage::Draining;
     let holds = hub.holds.list();
     let is_held = |name: &str| holds.iter().any(|hold| hold.upstream == name);
@@ -56,7 +56,7 @@ pub(super) fn answer(
     peer: &Peer,
     parts: &Parts,
     action: Action,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Response<Bytes>, Refusal> {
     admit(plan, peer, parts)?;
     let found = |is_found: bool, what: &'static str| {
         if is_found {
@@ -177,7 +177,7 @@ fn millis(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn json(status: StatusCode, body: &serde_json::Value) -> Response<Body> {
+fn json(status: StatusCode, body: &serde_json::Value) -> Response<Bytes> {
     reply::json(status, body.to_string())
 }
 

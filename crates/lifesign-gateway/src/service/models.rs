@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::body::Body;
 use crate::call::{Call, Fault, Item, Order};
 use crate::reply;
 
@@ -26,7 +25,7 @@ impl Order {
 ///
 /// An upstream that fails is left out; where all do, the first failure is the answer. `start`
 /// makes the call to one of them, which is written down like any other.
-pub(super) async fn of_all(order: Order, start: impl Fn(Order) -> Call) -> Response<Body> {
+pub(super) async fn of_all(order: Order, start: impl Fn(Order) -> Call) -> Response<Bytes> {
     let wire = order.wire;
     let asked = order.targets.iter().map(|target| {
         let order = Order {
