@@ -32,11 +32,11 @@ async fn the_service_manager_follows_a_life_from_ready_to_stopping() {
 
     assert_eq!(life.told(), ["READY=1"]);
     assert_eq!(life.told(), ["WATCHDOG=1"]);
-    std::fs::write(&life.config, "changed").unwrap();
+    life.configure("changed");
     life.assert_reloads();
     life.signal("HUP");
     life.assert_reloads();
-    std::fs::write(&life.config, "broken").unwrap();
+    life.configure("broken");
     life.assert_reloads();
     life.signal("TERM");
     assert_eq!(life.told_beside_watchdog(), ["STOPPING=1"]);
@@ -116,6 +116,13 @@ impl Life {
         assert_eq!(told[0], "RELOADING=1");
         assert!(told[1].starts_with("MONOTONIC_USEC="), "{told:?}");
         assert_eq!(self.told_beside_watchdog(), ["READY=1"]);
+    }
+
+    /// Puts another file in the place at once: what is written bit by bit may be read bit by bit.
+    fn configure(&self, text: &str) {
+        let beside = self.config.with_extension("new");
+        std::fs::write(&beside, text).unwrap();
+        std::fs::rename(&beside, &self.config).unwrap();
     }
 
     fn signal(&mut self, name: &str) {
