@@ -45,10 +45,10 @@ fn explain_settings(args: &TargetArgs, serve: bool, json: bool) -> anyhow::Resul
     let shape = shape(args, &target);
     let call = target.settings(args.model.as_deref())?;
     let (settings, rows) = if serve {
-        let gateway = loaded.gateway()?;
-        let upstream = gateway.upstream(&target.upstream().name).context(
-            "`--serve` explains an upstream of the file: give --config FILE, and --upstream NAME",
-        )?;
+        let gateway = loaded.gateway_with(&target)?;
+        let upstream = gateway
+            .upstream(&target.upstream().name)
+            .context("the gateway has another upstream")?;
         let settings = gateway.settings(upstream, args.model.as_deref(), None)?;
         let mut rows = explain(&settings, &shape);
         rows.extend(gateway.explain(upstream));

@@ -41,6 +41,16 @@ impl Loaded {
         GatewayConfig::new(self.config.clone(), self.tables.clone())
     }
 
+    /// Returns the gateway in which `target` is an upstream, whether the file has it or a flag.
+    pub(crate) fn gateway_with(&self, target: &Target) -> Result<GatewayConfig, SettingError> {
+        let mut config = self.config.clone();
+        let upstream = target.upstream();
+        if config.upstream(&upstream.name).is_err() {
+            config.push_upstream(upstream.clone());
+        }
+        GatewayConfig::new(config, self.tables.clone())
+    }
+
     /// Returns the upstream that the arguments name, or the only one.
     pub(crate) fn target(&self, args: &TargetArgs) -> anyhow::Result<Target> {
         let upstream = match (&args.upstream, &args.base_url) {

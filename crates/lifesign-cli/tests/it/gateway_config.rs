@@ -199,6 +199,27 @@ fn what_the_gateway_goes_by_is_explained_with_its_origin() {
 }
 
 #[test]
+fn what_a_gateway_would_go_by_is_explained_without_a_file() {
+    let ran = Program::new(&["config", "explain", "--serve", "--set", "beats.every=7s"])
+        .args(&[
+            "--base-url",
+            "https://api.openai.com",
+            "--wire",
+            "openai-chat",
+        ])
+        .run();
+
+    ran.assert_code(0);
+    let words = |key: &str| {
+        let line = ran.stdout.lines().find(|line| line.starts_with(key));
+        let words: Vec<_> = line.unwrap().split_whitespace().skip(1).take(3).collect();
+        words.join(" ")
+    };
+    assert_eq!(words("beats.every "), "7 s call");
+    assert_eq!(words("retry.max_total_wait "), "30 s default");
+}
+
+#[test]
 fn the_published_schema_of_a_file_is_that_of_the_program() {
     let printed = Program::new(&["config", "schema"]).run();
 
