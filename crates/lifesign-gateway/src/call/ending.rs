@@ -1,0 +1,143 @@
+//! How a call ends, and what is written down.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lifesign::attempt::Cause;
+use lifesign::{Doing, Outcome};
+use lifesign_core::{BoundName, Failure, FailureCode, FailureReport, Phase};
+use lifesign_wire::Answer;
+
+use super::{Call, Fault, Item, State};
+use crate::records::{CallEnded, Record};
+
+impl Call {
+    pub(super) fn described(&self, mut failure: Failure) -> Failure {
+        let made = u32::try_from(self.records.len()).unwrap_or(u32::MAX);
+        failure.attempt = failure.attempt.max(made);
+        failure.of = match failure.code.tier() {
+            Some(_) => self.most_attempts,
+            None => 1,
+        }
+        .max(failure.attempt);
+        failure.model.clone_from(&self.order.model);
+        failure
+    }
+
+    pub(super) fn succeed(&mut self, whole: Option<Bytes>, held: Option<Bytes>) -> Item {
+        self.finish(Outcome::Completed, None);
+        match (whole, held) {
+            (Some(whole), _) => Item::Whole(whole),
+            (None, Some(held)) => Item::Bytes(held),
+            (None, None) => Item::Done,
+        }
+    }
+
+    pub(super) fn fail(&mut self, failure: Failure, partial: Option<Answer>) -> Box<Fault> {
+        let failure = self.described(failure);
+        let fault = Box::new(Fault {
+            is_committed: failure.partial,
+            failure,
+            provider: None,
+            partial,
+            head: None,
+            attempts: self.records.len(),
+        });
+        self.fail_with(fault)
+    }
+
+    pub(super) fn fail_first(&mut self, mut first: Box<Fault>) -> Box<Fault> {
+        first.attempts = self.records.len();
+        self.fail_with(first)
+    }
+
+    pub(super) fn fail_with(&mut self, fault: Box<Fault>) -> Box<Fault> {
+        if let Some(partial) = &fault.partial {
+            self.last.answer.id.clone_from(&partial.id);
+            self.last.answer.model.clone_from(&partial.model);
+            self.last.answer.usage = partial.usage;
+        }
+        self.finish(outcome_of(&fault.failure), Some(&fault.failure));
+        fault
+    }
+
+    /// Ends whatever is under way, and returns what the call failed with.
+    pub(super) fn abandon(&mut self, instead: Option<Failure>) -> Failure {
+        let state = std::mem::replace(&mut self.state, State::Choosing);
+        let mut failure = Failure::new(FailureCode::Cancelled, Phase::Queued);
+        match state {
+            State::Attempting(mut attempting) => {
+                if let Some(mut end) = attempting.attempt.cancel() {
+                    // The caller left before the answer that had just become whole was sent.
+                    end.cause.get_or_insert(Cause::Cancelled);
+                    failure = self.close(&end, &attempting).unwrap_or(failure);
+                    self.last.answer.usage = end.answer.usage;
+                    self.last.answer.model = end.answer.model;
+                }
+            }
+            State::Queued { .. } => self.times.queued += self.waited_since(),
+            State::Held { .. } | State::Passing { .. } => self.times.held += self.waited_since(),
+            State::Waiting { .. } => self.times.retry_wait += self.waited_since(),
+            State::Choosing | State::Over => {}
+        }
+        match instead {
+            Some(mut instead) => {
+                instead.ages = failure.ages;
+                instead.phase = failure.phase;
+                instead.partial = failure.partial;
+                instead.upstream = failure.upstream;
+                instead
+            }
+            None => failure,
+        }
+    }
+
+    /// Ends the call because its wall clock ran out while it waited.
+    pub(super) fn run_out(&mut self) -> Item {
+        let mut failure = Failure::new(FailureCode::WallClock, Phase::Queued);
+        failure.bound = Some(BoundName::WallClock);
+        failure.limit = self.wall_limit();
+        failure.origin = self.wall_clock.as_ref().map(|wall| wall.origin.clone());
+        Item::Failed(self.fail(failure, None))
+    }
+
+    /// Lets everything go; what is written down waits for the last byte.
+    pub(super) fn finish(&mut self, outcome: Outcome, failure: Option<&Failure>) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.ended = Some((outcome, failure.map(FailureReport::from)));
+        self.state = State::Over;
+        self.monitor.set_doing(Doing::Ended);
+        self.free_replay();
+    }
+
+    pub(super) fn write_down(&mut self, outcome: Outcome, failure: Option<FailureReport>) {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let ended = CallEnded {
+            started: self.live.started.clone(),
+            outcome,
+            failure,
+            upstream: self.last.upstream.take(),
+            answered_by: self.last.answer.model.take(),
+            finish_reason: self.last.answer.finish_reason.take(),
+            usage: self.last.answer.usage,
+            attempts: std::mem::take(&mut self.records),
+            status: self.times.status,
+            elapsed_ms: millis(self.clock.elapsed()),
+            queued_ms: millis(self.times.queued),
+            held_ms: millis(self.times.held),
+            retry_wait_ms: millis(self.times.retry_wait),
+            beats: self.times.beats,
+            bytes_out: self.times.bytes_out,
+        };
+        self.hub.records.record(&Record::Ended(Box::new(ended)));
+    }
+}
+
+pub(super) fn outcome_of(failure: &Failure) -> Outcome {
+    if failure.code == FailureCode::ConnectionLost && failure.partial {
+        return Outcome::Truncated;
+    }
+    failure.code.into()
+}

@@ -1,0 +1,289 @@
+//! What follows an attempt.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lifesign::Doing;
+use lifesign::attempt::{AttemptEnd, Cause};
+use lifesign_core::{
+    BoundName, Budget, Commit, Decision, Failure, FailureCode, GiveUp, Past, Tier, decide,
+};
+
+use super::choose::UNOPENED_PATIENCE;
+use super::{Attempting, Call, Fault, Item, State};
+use crate::breaker::AttemptMark;
+use crate::records::Record;
+use crate::relay::Manner;
+use crate::target::OutboundBody;
+
+impl Call {
+    /// Takes in the end of an attempt: the end of the call, or nothing where it goes on.
+    pub(super) fn conclude(&mut self, mut end: AttemptEnd) -> Option<Item> {
+        let State::Attempting(mut attempting) = std::mem::replace(&mut self.state, State::Choosing)
+        else {
+            return None;
+        };
+        let failure = self.close(&end, &attempting);
+        let intake = attempting.attempt.intake_mut();
+        let sequence = intake.last_sequence();
+        self.last.sequence = sequence.or(self.last.sequence);
+        let Some(failure) = failure else {
+            let (whole, held) = (intake.take_whole(), intake.take_held());
+            if let Some(pass) = &mut attempting.pass {
+                pass.handle_success();
+            }
+            self.last.answer = std::mem::take(&mut end.answer);
+            self.head = end.head.take();
+            return Some(self.succeed(whole, held));
+        };
+        if self.repeats_unstreamed(&failure, &end, &attempting) {
+            self.unstreamed = true;
+            self.returns = true;
+            return None;
+        }
+        self.next(failure, end, *attempting)
+    }
+
+    /// Decides what follows a failed attempt: another upstream, a wait, or the end.
+    pub(super) fn next(
+        &mut self,
+        failure: Failure,
+        end: AttemptEnd,
+        attempting: Attempting,
+    ) -> Option<Item> {
+        let now = self.clock.elapsed();
+        let settings = &attempting.settings;
+        let mut policy = settings.retry.clone();
+        policy.attempts.value = self.attempts_allowed(settings);
+        let budget = Budget {
+            now,
+            wall_clock: settings.bounds.wall_clock.value,
+            commit: end.commit,
+        };
+        let random = fastrand::f64();
+        let decision = decide(
+            &policy,
+            &self.history,
+            &failure,
+            &end.hints,
+            &budget,
+            random,
+        );
+        let asked = end.hints.wait.filter(|wait| !wait.is_zero());
+        let is_limit = matches!(failure.code.tier(), Some(Tier::Overload | Tier::Rate));
+        if let Some(asked) = asked.filter(|_| is_limit) {
+            self.hub
+                .holds
+                .raise(&attempting.hold_key, asked, failure.code, &self.order.id);
+        }
+        if self.moves_on(&decision, &failure, &end, attempting.target) {
+            self.history.push(Past {
+                code: failure.code,
+                waited: Duration::ZERO,
+            });
+            self.waited = Duration::ZERO;
+            self.fresh = false;
+            let fault = self.fault(failure, end);
+            self.first.get_or_insert(fault);
+            self.tried.push(attempting.target);
+            self.returns = false;
+            return None;
+        }
+        match decision {
+            Decision::Retry { after, .. } if !self.is_slept_unopened(asked, after) => {
+                self.history.push(Past {
+                    code: failure.code,
+                    waited: after,
+                });
+                self.fresh = failure.leaves_connections_suspect();
+                self.waited = after;
+                self.tried.clear();
+                self.returns = true;
+                let until = now.saturating_add(after);
+                self.began_waiting = now;
+                self.state = State::Waiting { until };
+                self.monitor.set_doing(Doing::RetryWait { until });
+                None
+            }
+            Decision::Retry { .. } => {
+                let fault = self.fault(failure, end);
+                Some(Item::Failed(self.fail_with(fault)))
+            }
+            Decision::GiveUp { reason } => {
+                let mut failure = failure;
+                failure.settle(reason, &end.hints);
+                let fault = self.fault(failure, end);
+                Some(Item::Failed(match self.first.take() {
+                    // A later upstream's refusal says nothing of what went wrong first.
+                    Some(first) if fault.failure.code == FailureCode::Rejected => {
+                        self.fail_first(first)
+                    }
+                    _ => self.fail_with(fault),
+                }))
+            }
+        }
+    }
+
+    /// Returns whether another upstream is asked at once.
+    pub(super) fn moves_on(
+        &self,
+        decision: &Decision,
+        failure: &Failure,
+        end: &AttemptEnd,
+        target: usize,
+    ) -> bool {
+        let can_help = failure.code.tier().is_some() || failure.code == FailureCode::Exhausted;
+        let is_spent = matches!(
+            decision,
+            Decision::GiveUp {
+                reason: GiveUp::AttemptsSpent | GiveUp::Committed | GiveUp::WallClock
+            }
+        );
+        if !can_help || is_spent || end.commit != Commit::Nothing || is_final(end) {
+            return false;
+        }
+        let is_bound = match &self.order.outbound.body {
+            OutboundBody::Call(request) => request.is_account_bound(),
+            OutboundBody::Plain(_) => true,
+        };
+        if is_bound || self.history.len() + 1 >= self.most_attempts as usize {
+            return false;
+        }
+        self.order.targets.iter().enumerate().any(|(at, other)| {
+            let is_held = || {
+                self.hub
+                    .holds
+                    .wait(&self.hold_key(at), &self.order.id)
+                    .is_some()
+            };
+            at != target
+                && !self.tried.contains(&at)
+                && !is_held()
+                && (other.lane.has_room() || other.lane.load().waiting < other.lane.load().queue)
+        })
+    }
+
+    /// Returns whether a stated wait would carry a call past the beat that opens its response: its
+    /// caller is better served with the status and the hint.
+    pub(super) fn is_slept_unopened(&self, asked: Option<Duration>, after: Duration) -> bool {
+        if self.is_open || asked.is_none() {
+            return false;
+        }
+        let opens_at = self.order.opens_at.unwrap_or(UNOPENED_PATIENCE);
+        self.clock.elapsed().saturating_add(after) > opens_at
+    }
+
+    /// Returns whether the request is repeated without a stream: the upstream refused that word.
+    pub(super) fn repeats_unstreamed(
+        &self,
+        failure: &Failure,
+        end: &AttemptEnd,
+        at: &Attempting,
+    ) -> bool {
+        let Some(target) = self.order.targets.get(at.target) else {
+            return false;
+        };
+        let is_assembled = self.manner(target) == Manner::Assembled;
+        let names_stream = failure
+            .provider_message
+            .as_deref()
+            .is_some_and(|message| message.contains("stream"));
+        if !is_assembled || end.status() != Some(400) || !names_stream {
+            return false;
+        }
+        target.note_refused_stream(self.order.model.as_deref().unwrap_or_default());
+        true
+    }
+
+    /// Closes the books of an attempt, and returns its failure if it has a cause.
+    pub(super) fn close(&mut self, end: &AttemptEnd, attempting: &Attempting) -> Option<Failure> {
+        let tally = self.monitor.end_attempt().map(|watch| {
+            self.lifetime_spent = watch.lifetime();
+            watch.tally()
+        });
+        let tally = tally.unwrap_or_default();
+        let number = self.next_number();
+        let target = Arc::clone(&self.order.targets[attempting.target]);
+        let failure = end.cause.is_some().then(|| {
+            let upstream = target.upstream_for(&self.order.outbound.headers);
+            let failure = end.failure(number, &upstream, &tally);
+            failure.map(|failure| self.described(failure))
+        });
+        let failure = failure.flatten();
+        let record = end.record(
+            number,
+            &target.upstream,
+            &tally,
+            self.waited,
+            failure.as_ref(),
+        );
+        let now = self.hub.clock.elapsed();
+        let first_content = tally
+            .first_content
+            .map(|at| at.saturating_sub(attempting.began));
+        target
+            .lane
+            .record(mark(failure.as_ref(), first_content), now);
+        self.hub.records.record(&Record::Attempt {
+            call: self.order.id.clone(),
+            attempt: record.clone(),
+        });
+        self.records.push(record);
+        self.last.upstream = Some(target.name().to_owned());
+        self.last.target = Some(attempting.target);
+        failure
+    }
+
+    pub(super) fn fault(&self, failure: Failure, end: AttemptEnd) -> Box<Fault> {
+        let AttemptEnd {
+            cause,
+            answer,
+            head,
+            commit,
+            ..
+        } = end;
+        let provider = match cause {
+            Some(Cause::Provider(error)) => Some(error),
+            _ => None,
+        };
+        let has_partial = !answer.is_empty() || answer.usage.is_some();
+        Box::new(Fault {
+            failure,
+            provider,
+            partial: has_partial.then_some(answer),
+            head,
+            is_committed: commit != Commit::Nothing,
+            attempts: self.records.len(),
+        })
+    }
+}
+
+/// Returns what an attempt shows about its upstream.
+pub(super) fn mark(failure: Option<&Failure>, first_content: Option<Duration>) -> AttemptMark {
+    let Some(failure) = failure else {
+        return AttemptMark::Succeeded {
+            first_content: first_content.unwrap_or_default(),
+        };
+    };
+    match failure.code {
+        FailureCode::Cancelled
+        | FailureCode::ConsumerStalled
+        | FailureCode::QueueFull
+        | FailureCode::RefusedSetting
+        | FailureCode::Rejected
+        | FailureCode::TooLarge
+        | FailureCode::WallClock => AttemptMark::Neutral,
+        _ if failure
+            .bound
+            .is_some_and(|bound| bound != BoundName::Connect) =>
+        {
+            AttemptMark::Slow
+        }
+        _ => AttemptMark::Failed,
+    }
+}
+
+/// Returns whether a gateway above has repeated what could be.
+pub(super) fn is_final(end: &AttemptEnd) -> bool {
+    matches!(&end.cause, Some(Cause::Provider(error)) if error.is_final)
+}
