@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::Response;
 use http_body::{Frame, SizeHint};
-use lifesign_wire::Forwarded;
+use lifesign_wire::{Forwarded, Wire};
 
 use crate::beats::{BeatClock, Form, beat};
 use crate::call::{Call, Fault, Item};
@@ -88,6 +88,8 @@ pub(crate) struct Conversation {
     ready: VecDeque<Bytes>,
     /// Whether frames of the answer went out.
     has_passed: bool,
+    /// Whether they ended in the end marker of openai-chat.
+    has_ended: bool,
     is_over: bool,
 }
 
@@ -99,6 +101,7 @@ impl Conversation {
             beats,
             ready: VecDeque::new(),
             has_passed: false,
+            has_ended: false,
             is_over: false,
         })
     }
@@ -250,7 +253,7 @@ impl Conversation {
     fn last_words(&self, fault: &Fault) -> Result<Option<Bytes>, Broken> {
         let order = self.call.order();
         match order.manner {
-            Manner::Frames if self.provider_has_spoken(fault) => Ok(None),
+            Manner::Frames if self.provider_has_spoken(fault) => Ok(self.missing_end()),
             Manner::Frames => {
                 let forwarded = Forwarded {
                     id: Some(self.call.id()),
@@ -274,6 +277,13 @@ impl Conversation {
         self.has_passed && fault.is_committed && fault.provider.is_some() && is_in_band
     }
 
+    /// Returns the end marker that some readers wait for, where the provider has left it out
+    /// behind its error.
+    fn missing_end(&self) -> Option<Bytes> {
+        let is_missing = self.call.order().wire == Wire::OPENAI_CHAT && !self.has_ended;
+        is_missing.then_some(Bytes::from_static(b"data: [DONE]\n\n"))
+    }
+
     /// Returns a whole answer as the events of a stream that has begun.
     fn as_events(&self, body: &Bytes) -> Bytes {
         let wire = self.call.order().wire;
@@ -286,6 +296,7 @@ impl Conversation {
 
     fn note_passed(&mut self, bytes: &Bytes) {
         self.has_passed = true;
+        self.has_ended = bytes.trim_ascii_end().ends_with(b"[DONE]");
         self.beats.note_sent();
         self.call.times_mut().bytes_out += bytes.len() as u64;
     }

@@ -119,9 +119,13 @@ pub(crate) fn error_body(wire: Wire, fault: &Fault) -> Bytes {
     wire.error_body(&error_out(wire, fault)).into()
 }
 
-/// Returns the events with which a stream ends in a failure.
+/// Returns the events with which a stream ends in a failure. Its caller has what arrived.
 pub(crate) fn error_frame(wire: Wire, fault: &Fault, forwarded: &Forwarded<'_>) -> Bytes {
-    wire.error_frame(&error_out(wire, fault), forwarded).into()
+    let error = ErrorOut {
+        partial: None,
+        ..error_out(wire, fault)
+    };
+    wire.error_frame(&error, forwarded).into()
 }
 
 /// Returns the frame that says that a whole answer could not be told as events.

@@ -207,6 +207,8 @@ impl Message {
                         kept += self.call(call, at > 0);
                     }
                 }
+                // Providers take null for reasoning that must come back, and absence for none.
+                _ if REASONING_FIELDS.contains(&name) && value.get() == "null" => {}
                 _ if LABELS.contains(&name) => {
                     kept += self.fields.add(name, value, Growth::Lists);
                 }

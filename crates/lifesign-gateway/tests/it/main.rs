@@ -1,0 +1,9 @@
+//! Behaviour of the gateway seen from outside: raw bytes in, raw bytes out, and what was recorded.
+
+// The attribute tells the lints that helpers are tests too.
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod play;
