@@ -20,6 +20,8 @@ pub(crate) enum Form {
     Comment,
     /// An event that means nothing, where one may stand; a comment elsewhere.
     Event,
+    /// An event that means nothing, also ahead of the answer's first event.
+    EarlyEvent,
     /// White space before a body that is not streamed.
     Space,
 }
@@ -33,22 +35,30 @@ impl Form {
             BeatForm::Space => Self::Space,
             BeatForm::Auto => {
                 let agent = user_agent.unwrap_or_default();
-                let counts_events = EVENT_READERS
+                let reader = READERS
                     .iter()
-                    .any(|(reads, name)| *reads == wire.name() && agent.contains(name));
-                if counts_events {
-                    Self::Event
-                } else {
-                    Self::Comment
-                }
+                    .find(|(reads, name, _)| *reads == wire.name() && agent.contains(name));
+                reader.map_or(Self::Comment, |(_, _, form)| *form)
             }
         }
     }
 }
 
-/// Readers that time events and see no comments: wire, and a part of the user agent.
-const EVENT_READERS: [(&str, &str); 2] =
-    [("openai-responses", "codex"), ("anthropic", "claude-cli")];
+/// Readers to which a comment is no sign of life: wire, a part of the user agent, and the form that
+/// is one.
+///
+/// Tried with a scripted server, a sign a second; docs/coding-agents.md says how.
+///
+/// - Codex 0.171.0 (`codex_exec/`, `codex-tui/`, `codex_sdk_ts/`) starts `stream_idle_timeout_ms`
+///   anew at every event that has data, whatever it says, and at any place, `response.created` not
+///   yet there included. Comments and events without data count for nothing.
+/// - Claude Code 2.1.332 and 2.1.197 (`claude-cli/`) see no `ping`, only that bytes came: a comment
+///   does the same, up to 300 s more in the newer, nothing in the older. An event of the answer
+///   starts its timer anew in both, and `message_start` is the one that can be had early.
+const READERS: [(&str, &str, Form); 2] = [
+    ("openai-responses", "codex", Form::EarlyEvent),
+    ("anthropic", "claude-cli", Form::Event),
+];
 
 /// When the next beat is due.
 #[derive(Debug)]
@@ -111,16 +121,16 @@ pub(crate) const fn interval(beats: &crate::config::Beats) -> Option<Duration> {
 
 /// Makes the beat that says what the call is doing.
 pub(crate) fn beat(call: &mut Call, seq: u64, form: Form, has_passed: bool) -> Bytes {
-    match form {
-        Form::Space => return Bytes::from_static(b" "),
-        Form::Event => {
-            if let Some(event) = event(call, has_passed) {
-                return event;
-            }
+    let wire = call.order().wire;
+    let event = match form {
+        Form::Space => Some(Bytes::from_static(b" ")),
+        Form::Comment => None,
+        Form::Event => event(call, has_passed),
+        Form::EarlyEvent => {
+            event(call, has_passed).or_else(|| wire.early_beat_event().map(Bytes::from))
         }
-        Form::Comment => {}
-    }
-    comment(call, seq).into()
+    };
+    event.unwrap_or_else(|| comment(call, seq).into())
 }
 
 /// Returns an event that means nothing, where the dialect has one that may stand here.
@@ -176,3 +186,48 @@ fn comment(call: &Call, seq: u64) -> Vec<u8> {
 
 /// From when on an upstream that has answered is called quiet.
 const QUIET: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// As they came in a request.
+    const CODEX: [&str; 2] = [
+        "codex_exec/0.171.0 (Debian 12.0.0; x86_64) xterm (codex_exec; 0.171.0)",
+        "codex-tui/0.171.0 (Debian 12.0.0; x86_64) tmux-256color (codex-tui; 0.171.0)",
+    ];
+    const CLAUDE_CODE: &str = "claude-cli/2.1.332 (external, sdk-cli)";
+
+    fn auto(wire: Wire, agent: &str) -> Form {
+        Form::of(BeatForm::Auto, wire, Some(agent))
+    }
+
+    #[test]
+    fn codex_is_sent_events_from_the_start_and_claude_code_those_of_its_wire() {
+        for agent in CODEX {
+            assert_eq!(auto(Wire::OPENAI_RESPONSES, agent), Form::EarlyEvent);
+            assert_eq!(auto(Wire::OPENAI_CHAT, agent), Form::Comment);
+        }
+        assert_eq!(auto(Wire::ANTHROPIC, CLAUDE_CODE), Form::Event);
+    }
+
+    #[test]
+    fn everybody_else_is_sent_comments() {
+        for wire in Wire::ALL {
+            assert_eq!(auto(wire, "OpenAI/Python 2.9.0"), Form::Comment);
+            assert_eq!(auto(wire, "QwenCode/0.24.4 (linux; x64)"), Form::Comment);
+            assert_eq!(Form::of(BeatForm::Auto, wire, None), Form::Comment);
+        }
+    }
+
+    #[test]
+    fn what_is_set_wins_over_who_asks() {
+        let set = |form| Form::of(form, Wire::OPENAI_RESPONSES, Some(CODEX[0]));
+
+        assert_eq!(set(BeatForm::Comment), Form::Comment);
+        assert_eq!(set(BeatForm::Event), Form::Event);
+        assert_eq!(set(BeatForm::Space), Form::Space);
+    }
+}

@@ -160,7 +160,7 @@ impl Conversation {
                 return Body::whole(response);
             }
             Item::Failed(fault) => {
-                let response = reply::failure(&self.call, *fault);
+                let response = reply::failure(&self.call, &fault);
                 self.note(response.status().as_u16(), 0);
                 return Body::whole(response);
             }
@@ -174,7 +174,7 @@ impl Conversation {
         self.call.set_open();
         let response = match self.beats.form() {
             Form::Space => reply::early_json(&self.call),
-            Form::Comment | Form::Event => reply::early_stream(&self.call),
+            Form::Comment | Form::Event | Form::EarlyEvent => reply::early_stream(&self.call),
         };
         self.call.times_mut().status = Some(response.status().as_u16());
         let beat = self.make_beat();

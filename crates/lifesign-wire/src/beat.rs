@@ -131,6 +131,15 @@ impl Wire {
     pub fn beat_event(self, forwarded: &Forwarded<'_>) -> Option<Vec<u8>> {
         self.dialect().beat(forwarded)
     }
+
+    /// Returns a beat as an event for the readers that take one wherever it comes, also ahead of
+    /// the answer's first event and where the upstream counts none; none where the wire has none.
+    ///
+    /// Most readers of Responses break on an event ahead of `response.created`; one that times
+    /// events by then needs it.
+    pub fn early_beat_event(self) -> Option<Vec<u8>> {
+        self.dialect().early_beat()
+    }
 }
 
 #[cfg(test)]

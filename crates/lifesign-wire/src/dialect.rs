@@ -36,6 +36,11 @@ pub(crate) trait Dialect: Send + Sync {
     fn empty_arguments(&self) -> EmptyArguments;
     /// An event that says nothing; none where none may be sent yet.
     fn beat(&self, forwarded: &Forwarded<'_>) -> Option<Vec<u8>>;
+    /// The same for readers that take one ahead of the answer's first event; none where no reader
+    /// is known that does and needs it.
+    fn early_beat(&self) -> Option<Vec<u8>> {
+        None
+    }
     /// The body of a failed call.
     fn error_body(&self, error: &ErrorOut<'_>) -> Vec<u8>;
     /// The events with which a stream fails.

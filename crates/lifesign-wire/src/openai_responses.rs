@@ -86,6 +86,10 @@ impl Dialect for OpenAiResponses {
         downstream::beat(forwarded)
     }
 
+    fn early_beat(&self) -> Option<Vec<u8>> {
+        Some(downstream::early_beat())
+    }
+
     fn error_body(&self, error: &ErrorOut<'_>) -> Vec<u8> {
         downstream::error_body(error)
     }

@@ -14,6 +14,11 @@ pub(super) fn beat(forwarded: &Forwarded<'_>) -> Option<Vec<u8>> {
     Some(event("keepalive", &beat))
 }
 
+/// Returns a beat as an event for readers that look at no numbers, when there is none to repeat.
+pub(super) fn early_beat() -> Vec<u8> {
+    event("keepalive", &object([("type", raw("keepalive"))]))
+}
+
 /// Returns the body of a failed call.
 pub(super) fn error_body(error: &ErrorOut<'_>) -> Vec<u8> {
     let body = object([

@@ -134,6 +134,11 @@ fn a_beat_that_is_an_event_is_a_heartbeat_and_changes_nothing() {
         assert_eq!(reader.answer().text, "aa", "{wire}");
         // Ahead of everything it proves no more.
         assert_eq!(read(wire, &[&beat]).1, [heartbeat], "{wire}");
+        if let Some(early) = wire.early_beat_event() {
+            let (reader, signs) = read(wire, &[&early, content(wire)]);
+            assert_eq!(signs[0], heartbeat, "{wire}");
+            assert_eq!(reader.oddities(), Oddities::default(), "{wire}");
+        }
     }
 }
 
@@ -154,6 +159,11 @@ fn the_events_of_beats_are_those_that_readers_know() {
         Some("event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":7}\n\n")
     );
     assert_eq!(event(Wire::OPENAI_RESPONSES, &nothing), None);
+    assert_eq!(
+        Wire::OPENAI_RESPONSES.early_beat_event().as_deref(),
+        Some(&b"event: keepalive\ndata: {\"type\":\"keepalive\"}\n\n"[..])
+    );
+    assert_eq!(Wire::ANTHROPIC.early_beat_event(), None);
     assert_eq!(
         event(Wire::OPENAI_CHAT, &FORWARDED).as_deref(),
         Some(concat!(
