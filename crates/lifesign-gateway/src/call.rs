@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use lifesign::attempt::{Attempt, AttemptStep, ResponseHead};
 use lifesign::clock::{self, CallClock};
-use lifesign::{Doing, LazyTimer, Monitor, Outcome};
+use lifesign::{Doing, LazyTimer, Monitor, Outcome, Upstream};
 use lifesign_core::{
     AttemptRecord, Failure, FailureCode, FailureReport, HoldKey, Limit, Past, Phase, Setting,
     Settings,
@@ -38,6 +38,10 @@ mod follow;
 mod order;
 
 /// A call under way.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says of one thing whether it has happened yet"
+)]
 pub(crate) struct Call {
     hub: Arc<Hub>,
     order: Order,
@@ -63,6 +67,8 @@ pub(crate) struct Call {
     start_is_out: bool,
     /// Whether a stream was refused, so that the answer is taken whole.
     unstreamed: bool,
+    /// Whether the request was let go, since all together were too much to keep.
+    is_unrepeatable: bool,
     paused: bool,
     replay_len: usize,
     most_attempts: u32,
@@ -126,6 +132,8 @@ enum State {
 struct Attempting {
     attempt: Attempt<Relay>,
     target: usize,
+    /// With the credential that the request carries.
+    upstream: Arc<Upstream>,
     settings: Arc<Settings>,
     hold_key: HoldKey,
     began: Duration,
@@ -175,6 +183,7 @@ impl Call {
             is_open: false,
             start_is_out: false,
             unstreamed: false,
+            is_unrepeatable: false,
             paused: false,
             replay_len,
             most_attempts: 1,
@@ -324,12 +333,13 @@ impl Call {
     pub(crate) fn end_drained(&mut self) -> Item {
         let mut failure = Failure::new(FailureCode::ProviderError, Phase::Queued);
         failure.detail = Some("the gateway is stopping".to_owned());
+        failure.stated_status = Some(503);
         let failure = self.abandon(Some(failure));
         Item::Failed(self.fail(failure, None))
     }
 
     fn end_from_outside(&mut self, code: FailureCode) -> Item {
-        let failure = self.abandon(Some(Failure::new(code, Phase::Queued)));
+        let failure = self.abandon(Some(from_outside(code)));
         Item::Failed(self.fail(failure, None))
     }
 
@@ -468,11 +478,15 @@ impl Call {
 
     /// Returns how many requests may be made: one alone where the body cannot be kept for more.
     fn attempts_allowed(&self, settings: &Settings) -> u32 {
-        if self.replay_len == 0 || self.hub.may_replay() {
-            settings.retry.attempts.value
-        } else {
+        if self.is_unrepeatable || self.is_too_much_to_keep() {
             1
+        } else {
+            settings.retry.attempts.value
         }
+    }
+
+    fn is_too_much_to_keep(&self) -> bool {
+        self.replay_len > 0 && !self.hub.may_replay()
     }
 
     /// Lets the request body go: there is no second attempt.
@@ -499,10 +513,7 @@ impl Drop for Call {
     /// Cancels what is under way: the caller has left. Every call is written down here, once.
     fn drop(&mut self) {
         if self.ended.is_none() {
-            let instead = self
-                .live
-                .ended_as()
-                .map(|code| Failure::new(code, Phase::Queued));
+            let instead = self.live.ended_as().map(from_outside);
             let failure = self.abandon(instead);
             let failure = self.described(failure);
             self.finish(outcome_of(&failure), Some(&failure));
@@ -521,6 +532,23 @@ impl fmt::Debug for Call {
             .field("route", &self.order.route)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns what a call fails with that somebody else ended.
+fn from_outside(code: FailureCode) -> Failure {
+    let mut failure = Failure::new(code, Phase::Queued);
+    match code {
+        FailureCode::Cancelled => {
+            failure.detail = Some("an operator ended the call".to_owned());
+        }
+        // Of its own accord a call that waits is refused by nobody.
+        FailureCode::Rejected => {
+            failure.detail = Some("the key was taken away while the call waited".to_owned());
+            failure.stated_status = Some(401);
+        }
+        _ => {}
+    }
+    failure
 }
 
 /// How often a call looks that waits behind a hold that has ended.

@@ -12,7 +12,7 @@ use lifesign::clock;
 use lifesign_core::{FailureCode, SettingError};
 use tokio::time::sleep_until;
 
-use crate::config::{GatewayConfig, Listen};
+use crate::config::{CallerKey, GatewayConfig, Listen};
 use crate::hub::{Hub, time_of};
 use crate::lifecycle::{Lifecycle, Reload};
 use crate::records::Records;
@@ -296,14 +296,17 @@ impl Reload for Reloading {
     fn reload(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let config = self.source.load()?;
         let plan = self.hub.plan();
-        if config.serve.listen.value != plan.config.serve.listen.value {
-            tracing::warn!("serve.listen has changed; that takes a restart");
-        }
+        warn_of_restarts(&plan.config, &config);
         let tls = tls_files(&config).map(|files| files.load()).transpose()?;
         if tls.is_some() != self.tls.is_some() {
             tracing::warn!("serve.tls_cert was added or taken away; that takes a restart");
         }
-        let names: Vec<_> = config.keys.iter().map(|key| key.name.clone()).collect();
+        let is_kept = |key: &&CallerKey| {
+            let mut keys = config.keys.iter();
+            keys.any(|new| new.name == key.name && new.sha256 == key.sha256)
+        };
+        let keys = plan.config.keys.iter().filter(is_kept);
+        let kept: Vec<_> = keys.map(|key| key.name.clone()).collect();
         self.hub.reload(config, |name| std::env::var_os(name))?;
         if let (Some(slot), Some(tls)) = (&self.tls, tls) {
             slot.replace(tls);
@@ -313,12 +316,39 @@ impl Reload for Reloading {
                 .started
                 .key
                 .as_ref()
-                .is_some_and(|key| !names.contains(key));
+                .is_some_and(|key| !kept.contains(key));
             if is_revoked && call.is_waiting() {
                 call.end_as(FailureCode::Rejected);
             }
         }
         Ok(())
+    }
+}
+
+/// Says which changed settings are read at the start alone.
+fn warn_of_restarts(old: &GatewayConfig, new: &GatewayConfig) {
+    let (old_limits, new_limits) = (&old.limits, &new.limits);
+    let changed = [
+        (
+            "serve.listen",
+            old.serve.listen.value != new.serve.listen.value,
+        ),
+        (
+            "serve.drain",
+            old.serve.drain.value != new.serve.drain.value,
+        ),
+        (
+            "limits.connections",
+            old_limits.connections.value != new_limits.connections.value,
+        ),
+        (
+            "limits.reader_stall",
+            old_limits.reader_stall.value != new_limits.reader_stall.value,
+        ),
+        ("telemetry.log", old.log.value != new.log.value),
+    ];
+    for (setting, _) in changed.iter().filter(|(_, has_changed)| *has_changed) {
+        tracing::warn!("{setting} has changed; that takes a restart");
     }
 }
 

@@ -5,8 +5,6 @@
 //! and the content type are what tells such a page from a program. How bytes become requests is
 //! guarded below, in [`server`](crate::server).
 
-use std::borrow::Cow;
-
 use http::{
     HeaderMap, Method, StatusCode, Version,
     header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, TRANSFER_ENCODING},
@@ -18,6 +16,7 @@ pub(crate) use self::{
     keys::{KeyHash, KeyTable, credentials},
 };
 use self::{host::is_allowed_host, host::is_allowed_origin};
+use crate::refusal::Refusal;
 use crate::server::Reach;
 
 mod headers;
@@ -32,26 +31,6 @@ pub(crate) struct GuestRules {
     pub(crate) hosts: Vec<String>,
     /// The callers' keys. Where there are none, nobody is asked for one.
     pub(crate) keys: KeyTable,
-}
-
-/// A request that goes no further.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
-    /// What went wrong, for programs.
-    pub(crate) code: &'static str,
-    /// What went wrong, for people.
-    pub(crate) message: Cow<'static, str>,
-}
-
-impl Refusal {
-    pub(crate) const fn new(status: StatusCode, code: &'static str, message: &'static str) -> Self {
-        Self {
-            status,
-            code,
-            message: Cow::Borrowed(message),
-        }
-    }
 }
 
 impl GuestRules {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use lifesign::Upstream;
 use lifesign::clock::CallClock;
 use lifesign::transport::TransportConfig;
 use lifesign_core::{Limit, SettingError};
@@ -21,6 +22,7 @@ use crate::queue::{KeyName, QueueLimits};
 use crate::rate::{CallCount, CountedCall, Rate};
 use crate::records::Records;
 use crate::registry::Registry;
+use crate::room::Room;
 use crate::target::{Target, Ways};
 
 /// What calls share.
@@ -35,6 +37,8 @@ pub(crate) struct Hub {
     callers: Mutex<BTreeMap<String, Arc<Caller>>>,
     workers: usize,
     replay_len: AtomicUsize,
+    /// For what is kept of answers.
+    pub(crate) room: Arc<Room>,
 }
 
 /// The settings that calls run by; a call keeps the plan of its admission.
@@ -111,6 +115,7 @@ impl Hub {
     ) -> Result<Self, SettingError> {
         let lanes = Mutex::default();
         let callers = Mutex::default();
+        let room = Room::new(config.limits.buffered_total.value);
         let plan = Plan::new(config, workers, &lanes, &callers, variable)?;
         Ok(Self {
             clock: CallClock::start(),
@@ -122,6 +127,7 @@ impl Hub {
             callers,
             workers,
             replay_len: AtomicUsize::new(0),
+            room,
         })
     }
 
@@ -132,6 +138,7 @@ impl Hub {
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<(), SettingError> {
         let plan = Plan::new(config, self.workers, &self.lanes, &self.callers, variable)?;
+        self.room.set_limit(plan.config.limits.buffered_total.value);
         self.plan.store(Arc::new(plan));
         Ok(())
     }
@@ -139,6 +146,17 @@ impl Hub {
     /// Returns the settings in force.
     pub(crate) fn plan(&self) -> Arc<Plan> {
         self.plan.load_full()
+    }
+
+    /// Returns how a new attempt at `target` is authorised: with the key that is in force now, which
+    /// a call that was admitted under another may not know.
+    pub(crate) fn upstream_now(&self, target: &Target) -> Arc<Upstream> {
+        let plan = self.plan.load();
+        let now = plan
+            .targets
+            .iter()
+            .find(|known| known.shares_key_with(target));
+        Arc::clone(&now.map_or(target, |known| known).upstream)
     }
 
     /// Notes that a request body is kept for further attempts.

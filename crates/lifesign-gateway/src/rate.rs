@@ -90,7 +90,8 @@ impl CallCount {
     }
 
     /// Returns how many calls are in flight.
-    pub(crate) fn in_flight(&self) -> usize {
+    #[cfg(test)]
+    fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
 }

@@ -16,7 +16,7 @@ pub enum Record {
         /// The call.
         call: String,
         /// What the attempt amounted to.
-        attempt: AttemptRecord,
+        attempt: Box<AttemptRecord>,
     },
     /// A call ended. Every call that started ends in exactly one of these.
     Ended(Box<CallEnded>),

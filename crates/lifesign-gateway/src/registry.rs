@@ -107,10 +107,13 @@ impl LiveCall {
         self.peer.kill();
     }
 
-    /// Returns whether the call waits, and nothing was sent for it yet.
+    /// Returns whether the call waits, so that nothing is asked for it now.
     pub(crate) fn is_waiting(&self) -> bool {
         let snapshot = self.monitor.snapshot();
-        matches!(snapshot.doing, Doing::Queued | Doing::Holding { .. })
+        matches!(
+            snapshot.doing,
+            Doing::Queued | Doing::Holding { .. } | Doing::RetryWait { .. }
+        )
     }
 
     /// Returns why somebody else ended the call.

@@ -7,9 +7,11 @@ use http::HeaderMap;
 use lifesign::attempt::{Guard, Intake};
 use lifesign_core::{Commit, Progress, Sign};
 use lifesign_wire::{
-    Answer, Event, Expect, Incomplete, ProviderError, ReadError, ReadLimits, Reader, RelayReader,
-    Sink, State, Wire,
+    Answer, Event, Expect, Incomplete, Part, ProviderError, ReadError, ReadLimits, Reader,
+    RelayReader, Sink, State, TooLarge, Wire,
 };
+
+use crate::room::{Kept, NoRoom};
 
 /// How an answer is carried on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub(crate) enum Piece {
 #[derive(Debug)]
 pub(crate) struct Relay {
     taking: Taking,
+    /// What is kept of the answer, as it counts among that of others.
+    kept: Kept,
     /// The whole body, once the attempt has succeeded and there is one.
     whole: Option<Bytes>,
     /// What was held back, once an answer has succeeded without any content.
@@ -65,7 +69,13 @@ struct Plain {
 }
 
 impl Relay {
-    pub(crate) fn new(manner: Manner, wire: Wire, limits: &ReadLimits, of: Start) -> Self {
+    pub(crate) fn new(
+        manner: Manner,
+        wire: Wire,
+        limits: &ReadLimits,
+        of: Start,
+        kept: Kept,
+    ) -> Self {
         let taking = match manner {
             Manner::Frames | Manner::Whole => {
                 let expect = if manner == Manner::Frames {
@@ -89,6 +99,7 @@ impl Relay {
         };
         Self {
             taking,
+            kept,
             whole: None,
             held: None,
         }
@@ -143,15 +154,27 @@ impl Intake for Relay {
 
     fn read(&mut self, bytes: &Bytes, guard: &Guard) -> Result<(), ReadError> {
         let now = guard.now();
-        match &mut self.taking {
-            Taking::Relay(reader) => reader.read(bytes, |sign| guard.handle_frame(sign, now)),
-            Taking::Assemble(reader) => reader.read(bytes, &mut Signs(guard)),
+        let kept_len = match &mut self.taking {
+            Taking::Relay(reader) => {
+                reader.read(bytes, |sign| guard.handle_frame(sign, now))?;
+                reader.kept_len_bytes()
+            }
+            Taking::Assemble(reader) => {
+                reader.read(bytes, &mut Signs(guard))?;
+                reader.kept_len_bytes()
+            }
             Taking::Plain(plain) => {
                 guard.handle_frame(Sign::of(Progress::Output), now);
                 plain.pieces.push_back(Piece::Bytes(bytes.clone()));
-                Ok(())
+                0
             }
-        }
+        };
+        self.kept.set(kept_len).map_err(|NoRoom { limit }| {
+            ReadError::TooLarge(TooLarge {
+                what: Part::Buffered,
+                limit,
+            })
+        })
     }
 
     fn end(&mut self, guard: &Guard) -> Result<(), ReadError> {
@@ -223,14 +246,16 @@ impl Intake for Relay {
         match &mut self.taking {
             Taking::Relay(reader) => {
                 if whole {
-                    self.whole = reader.take_whole_body();
+                    let body = reader.take_whole_body();
+                    self.whole = body.map(|body| self.kept.hand_on(body));
                     self.held = reader.take_held();
                 }
                 reader.take_answer(whole)
             }
             Taking::Assemble(reader) => {
                 if whole {
-                    self.whole = reader.whole_body().map(Bytes::from);
+                    let body = reader.whole_body().map(Bytes::from);
+                    self.whole = body.map(|body| self.kept.hand_on(body));
                 }
                 reader.take_answer(whole)
             }

@@ -9,7 +9,8 @@ use lifesign_core::{Failure, FailureCode, Phase};
 use lifesign_wire::{ErrorOut, Forwarded, Wire};
 
 use crate::call::{Call, Fault};
-use crate::guest::{Refusal, caller_headers};
+use crate::guest::caller_headers;
+use crate::refusal::Refusal;
 
 /// Returns the head of an answer that streams.
 pub(crate) fn stream(call: &Call) -> Response<Bytes> {
@@ -66,14 +67,14 @@ pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Bytes
 /// Returns the failure of a call whose response has not begun.
 ///
 /// A status that the upstream sent passes unchanged with its body and hints.
-pub(crate) fn failure(call: &Call, fault: Fault) -> Response<Bytes> {
-    let mut response = match passes(&fault) {
+pub(crate) fn failure(call: &Call, fault: &Fault) -> Response<Bytes> {
+    let mut response = match passes(fault) {
         Some((status, body)) => {
-            let mut response = passing_failure(status, &fault);
+            let mut response = passing_failure(status, fault);
             *response.body_mut() = body;
             response
         }
-        None => own_failure(call.order().wire, &fault),
+        None => own_failure(call.order().wire, fault),
     };
     let repeating_costs = fault.attempts > 1 || fault.is_committed;
     let headers = response.headers_mut();
@@ -140,20 +141,23 @@ pub(crate) fn unreadable_frame(wire: Wire) -> Bytes {
 pub(crate) fn refusal(wire: Wire, refusal: &Refusal) -> Response<Bytes> {
     let code = match refusal.status {
         StatusCode::PAYLOAD_TOO_LARGE => FailureCode::TooLarge,
-        StatusCode::TOO_MANY_REQUESTS => FailureCode::QueueFull,
+        StatusCode::TOO_MANY_REQUESTS => FailureCode::RateLimited,
         _ => FailureCode::Rejected,
     };
     let mut failure = Failure::new(code, Phase::Queued);
-    failure.provider_message = Some(refusal.message.clone().into_owned());
+    failure.detail = Some(refusal.message.clone().into_owned());
     failure.stated_status = Some(refusal.status.as_u16());
-    let error = ErrorOut::new(refusal.status.as_u16(), &failure);
+    let error = ErrorOut {
+        code: Some(refusal.code),
+        ..ErrorOut::new(refusal.status.as_u16(), &failure)
+    };
     let mut response = Response::new(Bytes::from(wire.error_body(&error)));
     *response.status_mut() = refusal.status;
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
 }
 
-fn error_out<'a>(wire: Wire, fault: &'a Fault) -> ErrorOut<'a> {
+fn error_out(wire: Wire, fault: &Fault) -> ErrorOut<'_> {
     ErrorOut {
         provider: fault.provider.as_ref(),
         partial: fault.partial.as_ref().filter(|partial| !partial.is_empty()),

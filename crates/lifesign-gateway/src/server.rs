@@ -28,7 +28,7 @@ pub(crate) use self::{
     tls::{TlsError, TlsFiles, TlsSlot},
 };
 use self::{listen::Listener, worker::Shared};
-use crate::guest::Refusal;
+use crate::refusal::Refusal;
 
 mod connection;
 mod descriptors;

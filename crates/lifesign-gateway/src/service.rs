@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderValue, USER_AGENT};
+use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -18,8 +18,9 @@ use crate::beats::{BeatClock, Form, interval};
 use crate::body::{Body, Conversation};
 use crate::call::{Call, Order};
 use crate::config::{self, CallLayer, CallerKey};
-use crate::guest::{Refusal, upstream_headers};
+use crate::guest::upstream_headers;
 use crate::hub::{Caller, Hub, Plan, Spent, time_of};
+use crate::refusal::Refusal;
 use crate::relay::Manner;
 use crate::reply;
 use crate::server::{Peer, Service, Stage};
@@ -72,14 +73,14 @@ impl Service for Gateway {
 /// A request that is refused, and what the response says besides.
 struct Refused {
     refusal: Refusal,
-    headers: HeaderMap,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
         Self {
             refusal,
-            headers: HeaderMap::new(),
+            headers: Vec::new(),
         }
     }
 }
@@ -94,8 +95,8 @@ impl Refused {
         })
     }
 
-    fn with(mut self, name: http::HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
+    fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
         self
     }
 
@@ -258,14 +259,8 @@ impl Guest<'_> {
         let model = request
             .as_ref()
             .and_then(|request| request.model().map(str::to_owned));
-        if let (Some(key), Some(model)) = (key, &model)
-            && !key.may_ask_for(model)
-        {
-            return Err(Refused::new(
-                StatusCode::FORBIDDEN,
-                "model_not_allowed",
-                format!("the key {:?} may not ask for the model {model:?}", key.name),
-            ));
+        if let Some(key) = key {
+            self.check_model(key, model.as_deref())?;
         }
         let layer = self.layer(key)?;
         let (wire, route, mut targets) = self.targets(&asked, model.as_deref());
@@ -318,6 +313,23 @@ impl Guest<'_> {
             beat_form: form,
             worker: self.worker,
         })
+    }
+
+    /// Refuses a model that the key does not allow, and what could ask for any model unseen: a body
+    /// that names none, which the upstream's default, or a file of requests, may stand behind.
+    fn check_model(&self, key: &CallerKey, model: Option<&str>) -> Result<(), Refused> {
+        let problem = match model {
+            Some(model) if key.may_ask_for(model) => return Ok(()),
+            Some(model) => format!("may not ask for the model {model:?}"),
+            None if key.models.is_empty() || self.parts.method.is_safe() => return Ok(()),
+            None if self.parts.method == Method::DELETE => return Ok(()),
+            None => "may ask for some models alone, and this names none".to_owned(),
+        };
+        Err(Refused::new(
+            StatusCode::FORBIDDEN,
+            "model_not_allowed",
+            format!("the key {:?} {problem}", key.name),
+        ))
     }
 
     /// Returns what the call sets for itself.

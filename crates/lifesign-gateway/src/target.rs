@@ -20,7 +20,7 @@ use crate::relay::Manner;
 pub(crate) struct Target {
     pub(crate) config: Arc<GatewayUpstream>,
     /// The upstream with our own key, if ours goes to it.
-    pub(crate) upstream: Upstream,
+    pub(crate) upstream: Arc<Upstream>,
     pub(crate) lane: Arc<Lane>,
     ways: Ways,
     /// The models that refused to stream.
@@ -93,7 +93,7 @@ impl Target {
     ) -> Self {
         Self {
             config,
-            upstream,
+            upstream: Arc::new(upstream),
             lane,
             ways,
             unstreamed: Mutex::default(),
@@ -125,14 +125,26 @@ impl Target {
         credentials(headers).next()
     }
 
-    /// Returns the upstream with whatever credential the call carries, so that it is taken out of
-    /// what the provider repeats.
-    pub(crate) fn upstream_for(&self, headers: &HeaderMap) -> Upstream {
-        let upstream = self.upstream.clone();
-        match self.credential(headers) {
-            Some(credential) => upstream.with_key(String::from_utf8_lossy(credential).into_owned()),
-            None => upstream,
-        }
+    /// Returns `upstream` with whatever credential the call carries, so that it is taken out of what
+    /// the provider repeats.
+    pub(crate) fn with_credential(
+        &self,
+        upstream: &Arc<Upstream>,
+        headers: &HeaderMap,
+    ) -> Arc<Upstream> {
+        let Some(credential) = self.credential(headers) else {
+            return Arc::clone(upstream);
+        };
+        let credential = String::from_utf8_lossy(credential).into_owned();
+        Arc::new(Upstream::clone(upstream).with_key(credential))
+    }
+
+    /// Returns whether our key for `other` may go here: it is the same upstream at the same place.
+    pub(crate) fn shares_key_with(&self, other: &Self) -> bool {
+        let is_same = self.name() == other.name()
+            && self.wire() == other.wire()
+            && self.upstream.base_url() == other.upstream.base_url();
+        is_same && self.is_own() && other.is_own()
     }
 
     /// Returns whether whole answers to calls for `model` are put together from streams.
@@ -149,9 +161,10 @@ impl Target {
         }
     }
 
-    /// Returns the request of an attempt.
+    /// Returns the request of an attempt, which `upstream` authorises.
     pub(crate) fn request(
         &self,
+        upstream: &Upstream,
         outbound: &Outbound,
         manner: Manner,
     ) -> Result<Request<Bytes>, Box<Failure>> {
@@ -162,7 +175,7 @@ impl Target {
         let mut request = Request::new(body);
         *request.method_mut() = outbound.method.clone();
         *request.uri_mut() = self.uri(&outbound.path)?;
-        *request.headers_mut() = self.headers(outbound)?;
+        *request.headers_mut() = self.headers(upstream, outbound)?;
         Ok(request)
     }
 
@@ -198,7 +211,11 @@ impl Target {
         })
     }
 
-    fn headers(&self, outbound: &Outbound) -> Result<HeaderMap, Box<Failure>> {
+    fn headers(
+        &self,
+        upstream: &Upstream,
+        outbound: &Outbound,
+    ) -> Result<HeaderMap, Box<Failure>> {
         let mut headers = outbound.headers.clone();
         // Compressed streams are held back by whoever compresses until a block is full.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -218,7 +235,7 @@ impl Target {
             return Ok(headers);
         }
         remove_credentials(&mut headers);
-        if let Some((name, value)) = self.upstream.authorization() {
+        if let Some((name, value)) = upstream.authorization() {
             let mut value = HeaderValue::try_from(value).map_err(|_| {
                 let mut failure = Failure::new(FailureCode::RefusedSetting, Phase::Queued);
                 failure.detail = Some(format!(

@@ -39,6 +39,8 @@ pub struct ErrorOut<'a> {
     pub failure: &'a Failure,
     /// What the provider says happened, if that is the failure.
     pub provider: Option<&'a ProviderError>,
+    /// Our own word for what went wrong, where that says more than the failure's code.
+    pub code: Option<&'a str>,
     /// What arrived of the answer, for a caller who has seen nothing of it.
     pub partial: Option<&'a Answer>,
 }
@@ -77,6 +79,7 @@ impl<'a> ErrorOut<'a> {
             status,
             failure,
             provider: None,
+            code: None,
             partial: None,
         }
     }
@@ -147,7 +150,7 @@ impl<'a> ErrorOut<'a> {
             ErrorKind::Billing | ErrorKind::Quota => "insufficient_quota",
             ErrorKind::Overloaded => "slow_down",
             ErrorKind::RateLimit => "rate_limit_exceeded",
-            _ => self.failure.code.name(),
+            _ => self.code.unwrap_or_else(|| self.failure.code.name()),
         };
         let said = self.provider;
         let kind = said.and_then(|error| error.kind.as_deref()).unwrap_or(kind);

@@ -35,7 +35,10 @@ impl Failure {
             FailureCode::BytesOnly => {
                 format!("bytes but no whole frame arrived{after} {during}")
             }
-            FailureCode::Cancelled => format!("the caller left {during}"),
+            FailureCode::Cancelled => self
+                .detail
+                .clone()
+                .unwrap_or_else(|| format!("the caller left {during}")),
             FailureCode::Connect => self.connecting(),
             FailureCode::ConnectionLost => {
                 let lost = format!("the connection to the provider was lost {during}");
@@ -106,6 +109,9 @@ impl Failure {
 
     /// Returns what the provider did and, in its own words, why.
     fn answered(&self, what: &str) -> String {
+        if let Some(own) = self.own_words() {
+            return quote(own, TEXT_CHARS);
+        }
         let mut line = format!("the provider {what}");
         if let Some(status) = self.status.filter(|status| !(200..300).contains(status)) {
             line = format!("{line} ({status})");
@@ -118,6 +124,15 @@ impl Failure {
             Some(said) if !said.is_empty() => format!("{line}: {said}"),
             _ => line,
         }
+    }
+
+    /// Returns our own words for what is usually the provider's answer, where it gave none.
+    pub(super) fn own_words(&self) -> Option<&str> {
+        let has_answered = self.provider_message.is_some()
+            || self
+                .status
+                .is_some_and(|status| !(200..300).contains(&status));
+        self.detail.as_deref().filter(|_| !has_answered)
     }
 
     fn with_detail(&self, line: String) -> String {

@@ -27,6 +27,10 @@ impl Failure {
             FailureCode::BytesOnly => {
                 return (format!("Only scraps of an answer came{time}"), TRY_AGAIN);
             }
+            FailureCode::Cancelled if self.detail.is_some() => (
+                "Somebody else stopped the answer before it was complete",
+                "",
+            ),
             FailureCode::Cancelled => ("You stopped the answer before it was complete", ""),
             FailureCode::Connect => match self.stage {
                 Some(Stage::Dns) => (
@@ -100,6 +104,9 @@ impl Failure {
                 "The model's server has more to do than it can",
                 "try again in a while",
             ),
+            FailureCode::ProviderError if self.own_words().is_some() => {
+                ("The answer was given up before it was complete", TRY_AGAIN)
+            }
             FailureCode::ProviderError => ("The model's server had a fault of its own", TRY_AGAIN),
             FailureCode::QueueFull => (
                 "Too many requests are waiting in line already",
@@ -130,6 +137,10 @@ impl Failure {
             FailureCode::RefusedSetting => (
                 "A setting cannot be used as it stands",
                 "correct it and start again",
+            ),
+            FailureCode::Rejected if self.own_words().is_some() => (
+                "The request was refused before it was sent on",
+                "sending the same again will not help",
             ),
             FailureCode::Rejected => (
                 "The provider refused the request",
@@ -217,6 +228,7 @@ impl Failure {
             FailureCode::NoContent if self.joined.is_some() => raise("or try again"),
             FailureCode::NoContent => raise("or give max_tokens if the model thinks out of sight"),
             FailureCode::Overloaded => "wait, then try again, or use another upstream".to_owned(),
+            FailureCode::ProviderError if self.own_words().is_some() => "try again".to_owned(),
             FailureCode::ProviderError => "read the provider's message, then try again".to_owned(),
             FailureCode::QueueFull => {
                 "try again later, or raise the queue of the upstream".to_owned()

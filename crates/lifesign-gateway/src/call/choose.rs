@@ -198,8 +198,9 @@ impl Call {
         let settings = self.settings(at)?;
         let target = Arc::clone(&self.order.targets[at]);
         let manner = self.manner(&target);
+        let upstream = self.hub.upstream_now(&target);
         let prepared = target
-            .request(&self.order.outbound, manner)
+            .request(&upstream, &self.order.outbound, manner)
             .and_then(|request| {
                 let transport = target.transport(self.order.worker).map_err(|problem| {
                     let mut failure = Failure::new(FailureCode::RefusedSetting, Phase::Queued);
@@ -218,6 +219,11 @@ impl Call {
             max_tokens: self.order.max_tokens,
             wire: target.wire().defaults(),
         };
+        if self.is_too_much_to_keep() {
+            self.is_unrepeatable = true;
+            self.most_attempts = 1;
+            self.free_replay();
+        }
         let watch = Watch::new(&settings.bounds, &shape, began, self.lifetime_spent);
         self.monitor.begin_attempt(self.next_number(), watch);
         let guard = Guard::new(self.clock, self.monitor.clone());
@@ -226,7 +232,8 @@ impl Call {
             follows_sequence: self.order.beat_form == Form::Event
                 && self.order.wire == Wire::OPENAI_RESPONSES,
         };
-        let relay = Relay::new(manner, target.wire(), &read_limits(&settings), start);
+        let kept = self.hub.room.enter();
+        let relay = Relay::new(manner, target.wire(), &read_limits(&settings), start, kept);
         let errand = Errand {
             transport,
             endpoint: target.upstream.endpoint(),
@@ -241,6 +248,7 @@ impl Call {
         self.state = State::Attempting(Box::new(Attempting {
             attempt: Attempt::start(errand, guard, relay),
             target: at,
+            upstream: target.with_credential(&upstream, &self.order.outbound.headers),
             hold_key: self.hold_key(at),
             settings,
             began,

@@ -41,7 +41,7 @@ impl Call {
             self.returns = true;
             return None;
         }
-        self.next(failure, end, *attempting)
+        self.next(failure, end, &attempting)
     }
 
     /// Decides what follows a failed attempt: another upstream, a wait, or the end.
@@ -49,7 +49,7 @@ impl Call {
         &mut self,
         failure: Failure,
         end: AttemptEnd,
-        attempting: Attempting,
+        attempting: &Attempting,
     ) -> Option<Item> {
         let now = self.clock.elapsed();
         let settings = &attempting.settings;
@@ -83,7 +83,7 @@ impl Call {
             });
             self.waited = Duration::ZERO;
             self.fresh = false;
-            let fault = self.fault(failure, end);
+            let fault = self.fault(failure, end, attempting);
             self.first.get_or_insert(fault);
             self.tried.push(attempting.target);
             self.returns = false;
@@ -106,13 +106,13 @@ impl Call {
                 None
             }
             Decision::Retry { .. } => {
-                let fault = self.fault(failure, end);
+                let fault = self.fault(failure, end, attempting);
                 Some(Item::Failed(self.fail_with(fault)))
             }
             Decision::GiveUp { reason } => {
                 let mut failure = failure;
                 failure.settle(reason, &end.hints);
-                let fault = self.fault(failure, end);
+                let fault = self.fault(failure, end, attempting);
                 Some(Item::Failed(match self.first.take() {
                     // A later upstream's refusal says nothing of what went wrong first.
                     Some(first) if fault.failure.code == FailureCode::Rejected => {
@@ -188,7 +188,8 @@ impl Call {
             .provider_message
             .as_deref()
             .is_some_and(|message| message.contains("stream"));
-        if !is_assembled || end.status() != Some(400) || !names_stream {
+        let is_possible = is_assembled && !self.is_unrepeatable;
+        if !is_possible || end.status() != Some(400) || !names_stream {
             return false;
         }
         target.note_refused_stream(self.order.model.as_deref().unwrap_or_default());
@@ -204,15 +205,11 @@ impl Call {
         let tally = tally.unwrap_or_default();
         let number = self.next_number();
         let target = Arc::clone(&self.order.targets[attempting.target]);
-        let failure = end.cause.is_some().then(|| {
-            let upstream = target.upstream_for(&self.order.outbound.headers);
-            let failure = end.failure(number, &upstream, &tally);
-            failure.map(|failure| self.described(failure))
-        });
-        let failure = failure.flatten();
+        let failure = end.failure(number, &attempting.upstream, &tally);
+        let failure = failure.map(|failure| self.described(failure));
         let record = end.record(
             number,
-            &target.upstream,
+            &attempting.upstream,
             &tally,
             self.waited,
             failure.as_ref(),
@@ -226,7 +223,7 @@ impl Call {
             .record(mark(failure.as_ref(), first_content), now);
         self.hub.records.record(&Record::Attempt {
             call: self.order.id.clone(),
-            attempt: record.clone(),
+            attempt: Box::new(record.clone()),
         });
         self.records.push(record);
         self.last.upstream = Some(target.name().to_owned());
@@ -234,18 +231,37 @@ impl Call {
         failure
     }
 
-    pub(super) fn fault(&self, failure: Failure, end: AttemptEnd) -> Box<Fault> {
+    pub(super) fn fault(
+        &self,
+        failure: Failure,
+        end: AttemptEnd,
+        attempting: &Attempting,
+    ) -> Box<Fault> {
         let AttemptEnd {
             cause,
             answer,
-            head,
+            mut head,
             commit,
             ..
         } = end;
-        let provider = match cause {
+        let mut provider = match cause {
             Some(Cause::Provider(error)) => Some(error),
             _ => None,
         };
+        let target = self.order.targets.get(attempting.target);
+        if target.is_some_and(|target| target.is_own()) {
+            // Some repeat the key that they were sent, which is not the caller's.
+            let upstream = &attempting.upstream;
+            if let Some(error) = &mut provider {
+                error.message = upstream.masked(&error.message);
+            }
+            let body = head.as_mut().and_then(|head| head.error_body.as_mut());
+            if let Some(body) = body
+                && let Ok(text) = std::str::from_utf8(body)
+            {
+                *body = upstream.masked(text).into();
+            }
+        }
         let has_partial = !answer.is_empty() || answer.usage.is_some();
         Box::new(Fault {
             failure,

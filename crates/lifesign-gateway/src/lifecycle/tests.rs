@@ -16,7 +16,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::{
-    guest::Refusal,
+    refusal::Refusal,
     server::{Inherited, ListenOn, Peer, Server, ServerLimits, Service},
 };
 

@@ -23,7 +23,7 @@ use super::{
     peer::Peer,
     socket::{Layer, Socket},
 };
-use crate::guest::Refusal;
+use crate::refusal::Refusal;
 
 /// Serves a connection until it ends.
 pub(super) async fn serve<S: Service>(

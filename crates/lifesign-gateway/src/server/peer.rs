@@ -33,7 +33,6 @@ pub(crate) enum Reach {
 pub(crate) struct Peer {
     reach: Reach,
     remote: Option<SocketAddr>,
-    is_tls: bool,
     drain: Drain,
     clock: CallClock,
     waker: AtomicWaker,
@@ -48,14 +47,12 @@ impl Peer {
     pub(super) fn new(
         reach: Reach,
         remote: Option<SocketAddr>,
-        is_tls: bool,
         drain: Drain,
         clock: CallClock,
     ) -> Self {
         Self {
             reach,
             remote,
-            is_tls,
             drain,
             clock,
             waker: AtomicWaker::new(),
@@ -75,11 +72,6 @@ impl Peer {
     /// Returns the other end's address; a unix socket has none.
     pub(crate) fn remote(&self) -> Option<SocketAddr> {
         self.remote
-    }
-
-    /// Returns whether the connection is encrypted.
-    pub(crate) fn is_tls(&self) -> bool {
-        self.is_tls
     }
 
     /// Returns how far the end of serving has come. The task of the connection is woken whenever it

@@ -176,7 +176,6 @@ impl<S: Service> Worker<S> {
         let peer = Arc::new(Peer::new(
             acceptor.reach,
             remote,
-            tls.is_some(),
             shared.drain.clone(),
             shared.clock,
         ));

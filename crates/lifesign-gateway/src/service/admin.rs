@@ -10,8 +10,9 @@ use serde_json::json;
 
 use super::path::Action;
 use crate::breaker::BreakerState;
-use crate::guest::{KeyHash, Refusal, check_content, credentials};
+use crate::guest::{KeyHash, check_content, credentials};
 use crate::hub::{Hub, Plan};
+use crate::refusal::Refusal;
 use crate::reply;
 use crate::server::{Peer, Reach, Stage};
 
@@ -70,7 +71,7 @@ pub(super) fn answer(
         Action::Cancel(id) => found(hub.registry.cancel(&id), "no call under way has this id"),
         Action::ListHolds => Ok(json(StatusCode::OK, &holds(hub))),
         Action::Release(id) => found(hub.holds.release(&id), "no hold has this id"),
-        Action::ListUpstreams => Ok(json(StatusCode::OK, &upstreams(hub))),
+        Action::ListUpstreams => Ok(json(StatusCode::OK, &upstreams(hub, plan))),
         Action::Unknown => Err(Refusal::new(
             StatusCode::NOT_FOUND,
             "not_found",
@@ -80,13 +81,14 @@ pub(super) fn answer(
     }
 }
 
-/// Lets those in who have the admin key, or where there is none whoever is on this machine.
+/// Lets those in who have the admin key, or where nobody has a key whoever is on this machine.
 fn admit(plan: &Plan, peer: &Peer, parts: &Parts) -> Result<(), Refusal> {
     if let Some(expected) = &plan.admin_key {
         let shows_it = credentials(&parts.headers).any(|shown| KeyHash::of(shown) == *expected);
         return if shows_it { Ok(()) } else { Err(NO_ADMIN) };
     }
-    if peer.reach() == Reach::Other {
+    // Where callers have keys somebody on this machine may be anybody behind a proxy.
+    if peer.reach() == Reach::Other || !plan.config.keys.is_empty() {
         return Err(NO_ADMIN);
     }
     // A web page can post forms without asking; it cannot post JSON.
@@ -145,12 +147,18 @@ fn holds(hub: &Hub) -> serde_json::Value {
     json!({"holds": listed.collect::<Vec<_>>()})
 }
 
-fn upstreams(hub: &Hub) -> serde_json::Value {
+fn upstreams(hub: &Hub, plan: &Plan) -> serde_json::Value {
     let now = hub.clock.elapsed();
-    let listed = hub.lanes().into_iter().map(|lane| {
+    let listed = hub.lanes().into_iter().filter_map(|lane| {
         let load = lane.load();
+        let mut targets = plan.targets.iter();
+        let is_configured = targets.any(|target| Arc::ptr_eq(&target.lane, &lane));
+        // One that was taken away is there until its last call has ended.
+        if !is_configured && load.in_flight + load.waiting == 0 {
+            return None;
+        }
         let states = lane.breaker_states(now);
-        json!({
+        Some(json!({
             "name": lane.name(),
             "in_flight": load.in_flight,
             "concurrency": load.concurrency,
@@ -160,7 +168,7 @@ fn upstreams(hub: &Hub) -> serde_json::Value {
                 "failures": breaker(states.failures),
                 "slowness": breaker(states.slowness),
             },
-        })
+        }))
     });
     json!({"upstreams": listed.collect::<Vec<_>>()})
 }

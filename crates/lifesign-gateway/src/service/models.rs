@@ -44,7 +44,7 @@ pub(super) async fn of_all(order: Order, start: impl Fn(Order) -> Call) -> Respo
                 StatusCode::OK.as_u16()
             }
             Err(fault) => {
-                let response = reply::failure(&call, *fault);
+                let response = reply::failure(&call, &fault);
                 let status = response.status().as_u16();
                 first.get_or_insert(response);
                 status

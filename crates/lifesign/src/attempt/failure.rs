@@ -54,6 +54,9 @@ fn of_read(error: &ReadError, phase: Phase) -> Failure {
     };
     let mut failure = Failure::new(code, phase);
     failure.detail = Some(error.to_string());
+    if let ReadError::TooLarge(cap) = error {
+        failure.named_setting = Some(format!("limits.{}", cap.what));
+    }
     failure
 }
 
