@@ -49,7 +49,7 @@ pub struct CallEnded {
     pub outcome: Outcome,
     /// Why, unless it is complete.
     pub failure: Option<FailureReport>,
-    /// Who was asked last.
+    /// Who answered, or whose failure it is.
     pub upstream: Option<String>,
     /// The model that answered, as the provider names it.
     pub answered_by: Option<String>,

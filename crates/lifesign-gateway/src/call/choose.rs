@@ -182,7 +182,9 @@ impl Call {
     pub(super) fn hold_key(&self, at: usize) -> HoldKey {
         let target = &self.order.targets[at];
         let headers = &self.order.outbound.headers;
+        // Two names of a caller's for one model are one model.
         let model = self.order.model.as_deref();
+        let model = model.map(|model| target.config.model(model));
         // Two entries of one name on the command line share their lane, and so their holds.
         self.hub
             .holds

@@ -48,6 +48,9 @@ impl Call {
 
     pub(super) fn fail_first(&mut self, mut first: Box<Fault>) -> Box<Fault> {
         first.attempts = self.records.len();
+        let name = first.failure.upstream.as_deref();
+        self.last.target = (0..self.order.targets.len()).find(|at| self.target_name(*at) == name);
+        self.last.upstream = name.map(str::to_owned);
         self.fail_with(first)
     }
 

@@ -132,7 +132,12 @@ impl Call {
         end: &AttemptEnd,
         target: usize,
     ) -> bool {
-        let can_help = failure.code.tier().is_some() || failure.code == FailureCode::Exhausted;
+        // These two are not repeated where they happened; elsewhere they need not happen.
+        let can_help = failure.code.tier().is_some()
+            || matches!(
+                failure.code,
+                FailureCode::Exhausted | FailureCode::Unreadable
+            );
         let is_spent = matches!(
             decision,
             Decision::GiveUp {

@@ -4,6 +4,12 @@
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod failover;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod holds;
+#[cfg(test)]
 mod play;
+#[cfg(test)]
+mod relay;

@@ -1,0 +1,339 @@
+//! What passes is what came: every byte, in order, whatever beats stand between.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use lifesign_wire::Wire;
+use proptest::prelude::*;
+use tokio::runtime::Runtime;
+
+use crate::harness::{Ask, Gate, Got, Plan, Raw, STREAM_HEAD, ms, upstream};
+
+/// A stream that a provider might send, and how the network cuts it.
+#[derive(Clone, Debug)]
+struct Stream {
+    /// Heartbeats before the first content.
+    before: Vec<usize>,
+    /// What follows the first content.
+    after: Vec<usize>,
+    cuts: Vec<(usize, u64)>,
+    crlf: bool,
+}
+
+fn streams() -> impl Strategy<Value = Stream> {
+    (
+        prop::collection::vec(0_usize..3, 0..4),
+        prop::collection::vec(0_usize..7, 0..10),
+        prop::collection::vec((1_usize..90, 0_u64..5), 0..30),
+        any::<bool>(),
+    )
+        .prop_map(|(before, after, cuts, crlf)| Stream {
+            before,
+            after,
+            cuts,
+            crlf,
+        })
+}
+
+/// The frames of one wire.
+struct Frames {
+    start: &'static str,
+    content: &'static str,
+    ping: &'static str,
+    unknown: &'static str,
+    end: &'static str,
+}
+
+fn frames(wire: Wire) -> Frames {
+    match wire.name() {
+        "openai-chat" => Frames {
+            start: "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
+            content: "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"h\u{e9}\"}}]}\n\n",
+            ping: "event: ping\ndata: 1\n\n",
+            unknown: "event: x_new\nid: 7\ndata: {\"x\":\ndata: 1}\nretry: 5\n\n",
+            end: "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n\
+                  data: {\"id\":\"c\",\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2}}\n\n\
+                  data: [DONE]\n\n",
+        },
+        "anthropic" => Frames {
+            start: "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n\
+                    event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+            content: "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"h\u{e9}\"}}\n\n",
+            ping: "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+            unknown: "event: x_new\ndata: {\"type\":\"x_new\", \"x\" : 1.50}\n\n",
+            end: "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n\
+                  event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}\n\n\
+                  event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+        },
+        _ => Frames {
+            start: "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"resp_1\",\"status\":\"in_progress\",\"output\":[]}}\n\n",
+            content: "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":1,\"item_id\":\"i\",\"output_index\":0,\"content_index\":0,\"delta\":\"h\u{e9}\"}\n\n",
+            ping: ": ping\n\n",
+            unknown: "event: response.x_new\ndata: {\"type\":\"response.x_new\",\"sequence_number\":2, \"x\" : 1.50}\n\n",
+            end: "event: response.completed\ndata: {\"type\":\"response.completed\",\"sequence_number\":9,\"response\":{\"id\":\"resp_1\",\"status\":\"completed\",\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"h\u{e9}\"}]}],\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}}\n\n",
+        },
+    }
+}
+
+impl Stream {
+    /// Returns what the provider sends, and what of it the caller gets.
+    fn texts(&self, wire: Wire) -> (String, String) {
+        let of = frames(wire);
+        let heartbeats = [": wait\n\n", of.ping, "\n"];
+        let (mut sent, mut due) = (String::new(), String::new());
+        let mut before = self.before.iter().map(|kind| heartbeats[*kind]);
+        sent.extend(before.next());
+        for text in [of.start, of.content] {
+            if text == of.content {
+                sent.extend(before.by_ref());
+            }
+            sent.push_str(text);
+            due.push_str(text);
+        }
+        for kind in &self.after {
+            let text = match kind {
+                0..3 => heartbeats[*kind],
+                3 => of.unknown,
+                4 => ": a\n: b\n\n",
+                _ => of.content,
+            };
+            sent.push_str(text);
+            due.push_str(text);
+        }
+        sent.push_str(of.end);
+        due.push_str(of.end);
+        if self.crlf {
+            (sent.replace('\n', "\r\n"), due.replace('\n', "\r\n"))
+        } else {
+            (sent, due)
+        }
+    }
+
+    fn plan(&self, sent: &str) -> Plan {
+        let mut plan = vec![(ms(0), STREAM_HEAD.as_bytes().to_vec())];
+        let mut rest = sent.as_bytes();
+        for (len, wait) in &self.cuts {
+            let (piece, after) = rest.split_at((*len).min(rest.len()));
+            plan.push((ms(*wait), piece.to_vec()));
+            rest = after;
+        }
+        plan.push((ms(0), rest.to_vec()));
+        plan
+    }
+}
+
+/// Returns the stream without anything that the gateway has added to it.
+fn without_our_events(wire: Wire, got: &Got) -> String {
+    let text = got.without_beats();
+    let mut kept = String::new();
+    let mut rest = text.as_str();
+    let (from, to) = match wire.name() {
+        "openai-chat" => ("data: {\"id\":", "\"choices\":[]}\n\n"),
+        "anthropic" => ("event: ping\ndata: {\"type\": \"ping\"}", "\n\n"),
+        _ => (
+            "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":",
+            "}\n\n",
+        ),
+    };
+    while let Some(at) = rest.find(from) {
+        let (before, found) = rest.split_at(at);
+        let end = found
+            .find(to)
+            .filter(|end| !found[from.len()..*end].contains('\n'));
+        let Some(end) = end else {
+            let (kept_too, after) = found.split_at(from.len());
+            let _infallible = write!(kept, "{before}{kept_too}");
+            rest = after;
+            continue;
+        };
+        kept.push_str(before);
+        rest = &found[end + to.len()..];
+    }
+    kept + rest
+}
+
+struct Stage {
+    runtime: Runtime,
+    gates: Vec<(Wire, Raw, Gate)>,
+}
+
+static STAGE: LazyLock<Stage> = LazyLock::new(|| {
+    let runtime = Runtime::new().unwrap();
+    let gates = runtime.block_on(async {
+        let mut gates = Vec::new();
+        for wire in Wire::ALL {
+            let raw = Raw::start().await;
+            let gate = Gate::start(&upstream("up", wire, &raw.url(), "")).await;
+            gates.push((wire, raw, gate));
+        }
+        gates
+    });
+    Stage { runtime, gates }
+});
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Beats may stand between frames and nowhere else, in whatever form they come.
+    #[test]
+    fn with_beats_or_without_the_same_bytes_pass(stream in streams()) {
+        let stage = &*STAGE;
+        for (wire, raw, gate) in &stage.gates {
+            let (sent, due) = stream.texts(*wire);
+            let mut gots = Vec::new();
+            for beats in [
+                "beats.every=off",
+                "beats.every=2ms,beats.form=comment",
+                "beats.every=2ms,beats.form=event",
+                "beats.every=2ms,beats.form=event,beats.open_early=false",
+            ] {
+                raw.next(stream.plan(&sent));
+                let ask = Ask::stream(*wire).header("x-lifesign-set", beats);
+                let got = stage.runtime.block_on(gate.ask(&ask));
+                prop_assert_eq!(got.status, 200);
+                prop_assert!(got.is_whole);
+                gots.push(got);
+            }
+
+            prop_assert_eq!(&gots[0].text(), &due);
+            for got in &gots[1..] {
+                prop_assert_eq!(&without_our_events(*wire, got), &due);
+            }
+        }
+    }
+}
+
+/// The property above would hold without any beat, too.
+#[test]
+fn beats_do_stand_between_the_frames_of_a_slow_stream() {
+    let stage = &*STAGE;
+    let stream = Stream {
+        before: vec![0],
+        after: vec![5, 5],
+        cuts: vec![(40, 4); 12],
+        crlf: false,
+    };
+    for (wire, raw, gate) in &stage.gates {
+        let (sent, _) = stream.texts(*wire);
+        for (form, ours) in [
+            ("comment", ": {\"state\":"),
+            (
+                "event",
+                match wire.name() {
+                    "openai-chat" => "\"choices\":[]}\n\n",
+                    "anthropic" => "data: {\"type\": \"ping\"}\n\n",
+                    _ => "data: {\"type\":\"keepalive\"",
+                },
+            ),
+        ] {
+            raw.next(stream.plan(&sent));
+            let beats = format!("beats.every=2ms,beats.form={form}");
+            let ask = Ask::stream(*wire).header("x-lifesign-set", &beats);
+            let got = stage.runtime.block_on(gate.ask(&ask));
+            assert!(got.text().contains(ours), "{}", got.text());
+        }
+    }
+}
+
+/// A piece of a frame is no frame: what a failure leaves of one is not passed on.
+#[tokio::test]
+async fn half_a_frame_at_a_failure_is_dropped() {
+    for wire in Wire::ALL {
+        let raw = Raw::start().await;
+        let gate = Gate::start(&upstream("up", wire, &raw.url(), "")).await;
+        let of = frames(wire);
+        let (half, _) = of.content.split_at(of.content.len() - 9);
+        for half in [half, &of.content[..20]] {
+            // Without a length, the end of the connection is the end of the body; with one too
+            // long it is a loss.
+            for head in [STREAM_HEAD, LOST_HEAD] {
+                raw.next(vec![(
+                    ms(0),
+                    format!("{head}{}{}{half}", of.start, of.content).into(),
+                )]);
+                let got = gate.ask(&Ask::stream(wire)).await;
+
+                let whole = format!("{}{}", of.start, of.content);
+                let rest = got.text().strip_prefix(&whole).unwrap().to_owned();
+                assert!(rest.starts_with("event: error\n") || rest.starts_with("data: {\"error\""));
+                got.error_frame(wire);
+                assert!(got.is_whole);
+            }
+        }
+    }
+}
+
+/// The last event of many providers comes without its blank line.
+#[tokio::test]
+async fn a_last_frame_gets_the_line_ends_that_it_lacks() {
+    for wire in Wire::ALL {
+        let raw = Raw::start().await;
+        let gate = Gate::start(&upstream("up", wire, &raw.url(), "")).await;
+        let of = frames(wire);
+        let whole = format!("{}{}{}", of.start, of.content, of.end);
+        for missing in [1, 2] {
+            let sent = &whole[..whole.len() - missing];
+            raw.next(vec![(ms(0), format!("{STREAM_HEAD}{sent}").into())]);
+
+            let got = gate.ask(&Ask::stream(wire)).await;
+
+            assert_eq!(got.text(), whole);
+        }
+        let ended = gate.ended(2).await;
+        assert!(ended.iter().all(|ended| ended.failure.is_none()));
+    }
+}
+
+/// Whole frames of one read are one write.
+#[tokio::test]
+async fn frames_that_come_together_go_together() {
+    for wire in Wire::ALL {
+        let raw = Raw::start().await;
+        let gate = Gate::start(&upstream("up", wire, &raw.url(), "")).await;
+        let of = frames(wire);
+        raw.next(vec![
+            (ms(0), STREAM_HEAD.into()),
+            (ms(40), format!("{}{}", of.start, of.content).into()),
+            (ms(40), of.content.repeat(3).into()),
+            (ms(40), of.content[..30].into()),
+            (ms(40), of.content[30..].into()),
+            (ms(40), of.end.into()),
+        ]);
+
+        let got = gate.ask(&Ask::stream(wire)).await;
+
+        // A machine that is late reads two writes as one, but never a part of one.
+        let (first, three) = (of.start.len() + of.content.len(), 3 * of.content.len());
+        let ends = [
+            first,
+            first + three,
+            first + three + of.content.len(),
+            got.body.len(),
+        ];
+        let mut end = 0;
+        for (_, piece) in &got.pieces {
+            end += piece.len();
+            assert!(ends.contains(&end), "{end} is none of {ends:?}");
+        }
+    }
+}
+
+/// Before anything but thinking came, another attempt would still be possible; afterwards none is.
+#[tokio::test]
+async fn thinking_that_was_passed_on_is_content() {
+    let raw = Raw::start().await;
+    let gate = Gate::start(&upstream("up", Wire::OPENAI_CHAT, &raw.url(), "")).await;
+    let thinking =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n";
+    raw.next(vec![(ms(0), format!("{STREAM_HEAD}{thinking}").into())]);
+
+    let got = gate.ask(&Ask::stream(Wire::OPENAI_CHAT)).await;
+
+    assert!(got.text().starts_with(thinking));
+    got.error_frame(Wire::OPENAI_CHAT);
+    assert_eq!(raw.requests().len(), 1);
+}
+
+/// A body that is longer than what comes before the connection is lost.
+const LOST_HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 100000\r\n\r\n";
