@@ -177,7 +177,6 @@ impl Choice {
             ("index", raw(&self.index)),
             ("message", self.message.body().to_raw()),
             ("finish_reason", finish_reason),
-            ("logprobs", raw(&())),
         ]);
         self.fields.write(&mut body);
         body

@@ -152,7 +152,7 @@ fn a_chat_keeps_every_field_of_its_chunks() {
         }))]}),
         json!({"choices": [delta(json!({"content": "lo", "new_text": "y"}))],
                "service_tier": "flex"}),
-        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop",
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": null,
                             "content_filter_results": {"hate": {"filtered": false}}}]}),
         json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "cost": 0.5}}),
     ]);
@@ -541,7 +541,7 @@ fn what_chunks_repeat_whole_is_not_repeated_in_the_body() {
             "id": "c", "object": "chat.completion", "citations": ["u"], "x": {"list": [1]},
             "usage": {"prompt_tokens": 1},
             "choices": [{
-                "index": 0, "logprobs": null, "finish_reason": "stop",
+                "index": 0, "finish_reason": "stop",
                 "message": {"role": "assistant", "content": "aaa", "channel": "c"},
             }],
         })
