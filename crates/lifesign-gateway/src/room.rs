@@ -73,15 +73,15 @@ impl Kept {
         let before = std::mem::replace(&mut self.len, len);
         // The count guards no other memory, so the order of other accesses does not matter.
         let all = &self.room.kept_len;
-        if len > before {
-            let more = len - before;
-            all.fetch_add(more, Ordering::Relaxed).saturating_add(more)
-        } else if len < before {
-            let less = before - len;
-            all.fetch_sub(less, Ordering::Relaxed).saturating_sub(less)
-        } else {
-            0
+        if let Some(less) = before.checked_sub(len) {
+            // What does not change is left alone, so that streams that pass share nothing.
+            return match less {
+                0 => 0,
+                less => all.fetch_sub(less, Ordering::Relaxed).saturating_sub(less),
+            };
         }
+        let more = len - before;
+        all.fetch_add(more, Ordering::Relaxed).saturating_add(more)
     }
 
     /// Returns the same bytes, which are counted until the last of their handles is dropped.

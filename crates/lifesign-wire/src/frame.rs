@@ -43,6 +43,8 @@ pub struct TooLarge {
 pub enum Part {
     /// The whole answer, assembled.
     Answer,
+    /// Everything together that whoever reads many answers keeps of them.
+    Buffered,
     /// One frame.
     Frame,
     /// One line.
@@ -53,6 +55,7 @@ impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Answer => "answer",
+            Self::Buffered => "buffered_total",
             Self::Frame => "frame",
             Self::Line => "line",
         })

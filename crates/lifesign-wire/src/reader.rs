@@ -293,6 +293,17 @@ impl Reader {
         self.decoding.assembly.has_content
     }
 
+    /// Returns how many bytes are kept of the answer so far, nearly: of what is put together, and
+    /// of a frame or a body that is not whole.
+    pub fn kept_len_bytes(&self) -> usize {
+        let body = match &self.body {
+            BodyState::Stream(framer) => framer.pending(),
+            BodyState::Json { bytes, .. } => bytes.len(),
+            BodyState::Sniffing(_) | BodyState::Over => 0,
+        };
+        self.answer_len().saturating_add(body)
+    }
+
     /// Returns whether content arrived that is more than thinking.
     pub fn has_output(&self) -> bool {
         self.decoding.assembly.has_output
@@ -488,13 +499,17 @@ impl Reader {
     }
 
     fn check_answer(&self) -> Result<(), ReadError> {
-        let Decoding {
-            assembly, decoder, ..
-        } = &self.decoding;
-        if assembly.size.saturating_add(decoder.kept()) > self.limits.answer {
+        if self.answer_len() > self.limits.answer {
             return Err(self.answer_too_large());
         }
         Ok(())
+    }
+
+    fn answer_len(&self) -> usize {
+        let Decoding {
+            assembly, decoder, ..
+        } = &self.decoding;
+        assembly.size.saturating_add(decoder.kept())
     }
 
     fn answer_too_large(&self) -> ReadError {

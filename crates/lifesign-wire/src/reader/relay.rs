@@ -160,6 +160,15 @@ impl RelayReader {
         self.reader.is_committed()
     }
 
+    /// Returns how many bytes are kept: what is held back, and what is not whole.
+    pub fn kept_len_bytes(&self) -> usize {
+        let body = match &self.reader.body {
+            BodyState::Json { bytes, .. } => bytes.len(),
+            _ => self.tail.len(),
+        };
+        self.held.len() + body
+    }
+
     /// Returns whether content arrived that is more than thinking.
     pub fn has_output(&self) -> bool {
         self.reader.has_output()
