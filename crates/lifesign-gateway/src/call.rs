@@ -539,7 +539,7 @@ fn from_outside(code: FailureCode) -> Failure {
     let mut failure = Failure::new(code, Phase::Queued);
     match code {
         FailureCode::Cancelled => {
-            failure.detail = Some("an operator ended the call".to_owned());
+            failure.detail = Some("by an operator".to_owned());
         }
         // Of its own accord a call that waits is refused by nobody.
         FailureCode::Rejected => {

@@ -35,10 +35,10 @@ impl Failure {
             FailureCode::BytesOnly => {
                 format!("bytes but no whole frame arrived{after} {during}")
             }
-            FailureCode::Cancelled => self
-                .detail
-                .clone()
-                .unwrap_or_else(|| format!("the caller left {during}")),
+            FailureCode::Cancelled if self.detail.is_some() => {
+                self.with_detail("the call was ended".to_owned())
+            }
+            FailureCode::Cancelled => format!("the caller left {during}"),
             FailureCode::Connect => self.connecting(),
             FailureCode::ConnectionLost => {
                 let lost = format!("the connection to the provider was lost {during}");

@@ -102,6 +102,40 @@ fn sentences_are_plain_whole_sentences() {
 }
 
 #[test]
+fn what_nobody_answered_is_told_in_our_own_words() {
+    let told = |code| {
+        let mut failure = failure(code);
+        failure.detail = Some("the gateway\nis stopping".to_owned());
+        [failure.message(), failure.sentence()]
+    };
+
+    assert_eq!(
+        told(FailureCode::Rejected),
+        [
+            "the gateway is stopping",
+            "The request was refused before it was sent on; sending the same again will not help."
+        ]
+    );
+    assert_eq!(
+        told(FailureCode::ProviderError),
+        [
+            "the gateway is stopping",
+            "The answer was given up before it was complete; trying again may help."
+        ]
+    );
+    assert_eq!(
+        told(FailureCode::Cancelled)[1],
+        "Somebody else stopped the answer before it was complete."
+    );
+    let mut answered = detailed(FailureCode::Rejected);
+    answered.bound = None;
+    assert_eq!(
+        answered.message(),
+        "the provider refused the request (418): the provider's own words"
+    );
+}
+
+#[test]
 fn messages_are_one_lower_case_clause() {
     for code in FailureCode::ALL {
         for message in [failure(code).message(), detailed(code).message()] {
