@@ -263,6 +263,22 @@ impl Running {
         rest.unwrap().to_owned()
     }
 
+    /// Returns the number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns what was said on standard error so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Returns whether the program has ended; until somebody waits for it, its process is kept.
+    pub(crate) fn is_over(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        stat.is_ok_and(|stat| stat.contains(") Z "))
+    }
+
     /// Sends the program a signal, such as `INT`.
     pub(crate) fn signal(&self, name: &str) {
         signal(self.child.id(), name);

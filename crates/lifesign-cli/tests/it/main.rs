@@ -31,6 +31,10 @@ mod record;
 mod refused;
 #[cfg(test)]
 mod schema;
+// It looks into `/proc`.
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod serve;
 #[cfg(test)]
 mod standin;
 #[cfg(test)]

@@ -1,0 +1,12 @@
+//! `lifesign serve` as a process: what it does to sockets, signals, files, and those who misbehave.
+
+mod admin;
+mod callers;
+mod drain;
+mod house;
+mod keys;
+mod limits;
+mod malformed;
+mod reload;
+mod sockets;
+mod upstreams;
