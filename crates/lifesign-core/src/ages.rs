@@ -41,6 +41,15 @@ impl Ages {
         }
     }
 
+    pub(crate) const fn clock_mut(&mut self, clock: Clock) -> &mut Duration {
+        match clock {
+            Clock::Raw => &mut self.raw,
+            Clock::Event => &mut self.event,
+            Clock::Content => &mut self.content,
+            Clock::Output => &mut self.output,
+        }
+    }
+
     /// Returns the duration of `clock`.
     pub const fn clock(&self, clock: Clock) -> Duration {
         match clock {

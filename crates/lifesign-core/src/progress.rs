@@ -37,6 +37,16 @@ impl Clock {
     /// Every clock, from the most to the least often renewed.
     pub const ALL: [Self; 4] = [Self::Raw, Self::Event, Self::Content, Self::Output];
 
+    /// Returns the name used in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Event => "event",
+            Self::Content => "content",
+            Self::Output => "output",
+        }
+    }
+
     /// Returns the lowest class of progress that renews this clock.
     pub const fn least(self) -> Progress {
         match self {

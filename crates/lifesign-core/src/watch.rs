@@ -9,6 +9,7 @@
 //! on it.
 
 mod due;
+mod gaps;
 mod judge;
 mod pulse;
 mod reminder;
@@ -23,6 +24,7 @@ use reminder::Reminder;
 
 use crate::{Ages, Block, BlockKind, Bounds, Clock, HeartbeatOrigin, Phase, Progress, Sign, Stage};
 
+pub use gaps::Gaps;
 #[cfg(test)]
 pub(crate) use rows::CHAT;
 pub use rows::{CallShape, Join, JoinBlock, Row, WireDefaults, rows};
@@ -97,6 +99,7 @@ pub struct Watch {
     /// When headers came or request bytes were accepted: life, but no finding.
     moved: Option<Duration>,
     longest_gap: [Duration; 4],
+    gaps: Gaps,
     /// Since when the latest content has been reasoning.
     reasons: Option<Duration>,
     /// When a whole body was recognised.
@@ -142,6 +145,7 @@ impl Watch {
             seen: [None; 5],
             moved: None,
             longest_gap: [Duration::ZERO; 4],
+            gaps: Gaps::default(),
             reasons: None,
             whole: None,
             open: None,
@@ -196,8 +200,10 @@ impl Watch {
     pub fn handle_headers(&mut self, at: Duration) {
         let now = self.advance(at);
         if self.phase < Phase::Ended {
-            self.reach(Phase::BeforeContent, now);
+            self.reach(Phase::Sending, now);
+            // The gap that ends here is that of the wait for the headers.
             self.renew_raw(now);
+            self.reach(Phase::BeforeContent, now);
             self.excused = false;
         }
     }
@@ -300,6 +306,10 @@ impl Watch {
     pub fn handle_ended(&mut self, at: Duration) {
         self.handle_resume(at);
         if self.phase < Phase::Ended {
+            let now = self.upstream_time(self.latest);
+            for clock in Clock::ALL {
+                self.gaps.count(self.phase, clock, self.age(clock, now));
+            }
             self.tally = self.tally();
             self.tally.ended = Some(self.latest);
             self.phase = Phase::Ended;
@@ -363,6 +373,11 @@ impl Watch {
         }
     }
 
+    /// Returns the gaps of the attempt; with its end those that were open are among them.
+    pub const fn gaps(&self) -> &Gaps {
+        &self.gaps
+    }
+
     /// Returns the time spent waiting for the upstream so far, earlier attempts included.
     pub fn lifetime(&self) -> Duration {
         let now = self.upstream_time(self.tally.ended.unwrap_or(self.latest));
@@ -418,8 +433,7 @@ impl Watch {
             if progress < clock.least() {
                 break;
             }
-            let index = clock as usize;
-            self.longest_gap[index] = self.longest_gap(clock, now);
+            self.close_gap(clock, now);
         }
         for seen in self.seen.iter_mut().take(progress as usize + 1) {
             *seen = Some(now);
@@ -427,8 +441,15 @@ impl Watch {
     }
 
     fn renew_raw(&mut self, now: Duration) {
-        self.longest_gap[Clock::Raw as usize] = self.longest_gap(Clock::Raw, now);
+        self.close_gap(Clock::Raw, now);
         self.moved = Some(now);
+    }
+
+    fn close_gap(&mut self, clock: Clock, now: Duration) {
+        let gap = self.age(clock, now);
+        let longest = &mut self.longest_gap[clock as usize];
+        *longest = gap.max(*longest);
+        self.gaps.count(self.phase, clock, gap);
     }
 
     fn handle_beat(&mut self, sign: &Sign, now: Duration) {

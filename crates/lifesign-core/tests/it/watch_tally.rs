@@ -1,6 +1,6 @@
 //! What an attempt amounts to.
 
-use lifesign_core::{Ages, Progress, Sign, Stage, Watch};
+use lifesign_core::{Ages, Clock, Phase, Progress, Sign, Stage, Watch};
 
 use crate::watch_sim::{CHAT, COMMENT, OUTPUT, PING, Sim, off, report, secs, stream, streamed};
 
@@ -87,4 +87,21 @@ fn lifetime_is_what_all_attempts_waited_without_the_consumers_pauses() {
     watch.handle_time(secs(500));
 
     assert_eq!(watch.lifetime(), secs(120));
+}
+
+#[test]
+fn gaps_are_told_by_the_phase_in_which_they_end_and_the_open_one_with_the_attempt() {
+    let mut sim = Sim::sent(&off(), streamed(CHAT, None));
+    sim.watch.handle_headers(secs(3));
+    sim.frame(secs(5), PING);
+    sim.frame(secs(7), OUTPUT);
+    sim.frame(secs(2), OUTPUT);
+    let longest = |sim: &Sim, phase, clock| sim.watch.gaps().longest(phase, clock).as_secs();
+
+    assert_eq!(longest(&sim, Phase::WaitingForHeaders, Clock::Raw), 3);
+    assert_eq!(longest(&sim, Phase::BeforeContent, Clock::Raw), 7);
+    assert_eq!(longest(&sim, Phase::BeforeContent, Clock::Content), 12);
+    assert_eq!(longest(&sim, Phase::AfterContent, Clock::Output), 2);
+    sim.watch.handle_ended(secs(40));
+    assert_eq!(longest(&sim, Phase::AfterContent, Clock::Output), 26);
 }
