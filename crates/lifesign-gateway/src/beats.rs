@@ -27,13 +27,14 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Returns the form that is set, or the one that this reader takes for life.
-    pub(crate) fn of(set: BeatForm, wire: Wire, user_agent: Option<&str>) -> Self {
+    /// Returns the form that is set, or the one that this reader takes for life. White space says
+    /// nothing in a stream, and would spoil its lines.
+    pub(crate) fn of(set: BeatForm, wire: Wire, is_stream: bool, user_agent: Option<&str>) -> Self {
         match set {
             BeatForm::Comment => Self::Comment,
             BeatForm::Event => Self::Event,
-            BeatForm::Space => Self::Space,
-            BeatForm::Auto => {
+            BeatForm::Space if !is_stream => Self::Space,
+            BeatForm::Auto | BeatForm::Space => {
                 let agent = user_agent.unwrap_or_default();
                 let reader = READERS
                     .iter()
@@ -201,7 +202,7 @@ mod tests {
     const CLAUDE_CODE: &str = "claude-cli/2.1.332 (external, sdk-cli)";
 
     fn auto(wire: Wire, agent: &str) -> Form {
-        Form::of(BeatForm::Auto, wire, Some(agent))
+        Form::of(BeatForm::Auto, wire, true, Some(agent))
     }
 
     #[test]
@@ -218,16 +219,23 @@ mod tests {
         for wire in Wire::ALL {
             assert_eq!(auto(wire, "OpenAI/Python 2.9.0"), Form::Comment);
             assert_eq!(auto(wire, "QwenCode/0.24.4 (linux; x64)"), Form::Comment);
-            assert_eq!(Form::of(BeatForm::Auto, wire, None), Form::Comment);
+            assert_eq!(Form::of(BeatForm::Auto, wire, true, None), Form::Comment);
         }
     }
 
     #[test]
     fn what_is_set_wins_over_who_asks() {
-        let set = |form| Form::of(form, Wire::OPENAI_RESPONSES, Some(CODEX[0]));
+        let set = |form| Form::of(form, Wire::OPENAI_RESPONSES, true, Some(CODEX[0]));
 
         assert_eq!(set(BeatForm::Comment), Form::Comment);
         assert_eq!(set(BeatForm::Event), Form::Event);
-        assert_eq!(set(BeatForm::Space), Form::Space);
+    }
+
+    #[test]
+    fn white_space_is_for_whole_bodies_alone() {
+        let space = |is_stream| Form::of(BeatForm::Space, Wire::OPENAI_CHAT, is_stream, None);
+
+        assert_eq!(space(false), Form::Space);
+        assert_eq!(space(true), Form::Comment);
     }
 }

@@ -15,6 +15,7 @@ use crate::beats::{BeatClock, Form, beat};
 use crate::call::{Call, Fault, Item};
 use crate::relay::Manner;
 use crate::reply;
+use crate::seam::Seam;
 use crate::server::{Peer, Stage};
 
 /// The body of a response.
@@ -90,6 +91,7 @@ pub(crate) struct Conversation {
     has_passed: bool,
     /// Whether they ended in the end marker of openai-chat.
     has_ended: bool,
+    seam: Seam,
     is_over: bool,
 }
 
@@ -102,6 +104,7 @@ impl Conversation {
             ready: VecDeque::new(),
             has_passed: false,
             has_ended: false,
+            seam: Seam::default(),
             is_over: false,
         })
     }
@@ -146,7 +149,7 @@ impl Conversation {
         let response = match item {
             Item::Head => reply::passing(&self.call),
             Item::Bytes(bytes) => {
-                self.note_passed(&bytes);
+                let bytes = self.pass(bytes);
                 self.ready.push_back(bytes);
                 reply::stream(&self.call)
             }
@@ -204,8 +207,10 @@ impl Conversation {
             match item {
                 Item::Head => {}
                 Item::Bytes(bytes) => {
-                    self.note_passed(&bytes);
-                    return Poll::Ready(Some(Ok(bytes)));
+                    let bytes = self.pass(bytes);
+                    if !bytes.is_empty() {
+                        return Poll::Ready(Some(Ok(bytes)));
+                    }
                 }
                 Item::Done => self.is_over = true,
                 Item::Whole(body) => {
@@ -220,7 +225,10 @@ impl Conversation {
                 Item::Failed(fault) => {
                     self.is_over = true;
                     match self.last_words(&fault) {
-                        Ok(words) => self.ready.extend(words),
+                        Ok(words) => {
+                            let words = words.map(|words| self.seam.ours(words));
+                            self.ready.extend(words);
+                        }
                         Err(broken) => return Poll::Ready(Some(Err(broken))),
                     }
                 }
@@ -246,7 +254,7 @@ impl Conversation {
         );
         self.beats.note_sent();
         self.call.times_mut().beats += 1;
-        beat
+        self.seam.ours(beat)
     }
 
     /// Returns how a stream ends that has failed.
@@ -294,11 +302,12 @@ impl Conversation {
         }
     }
 
-    fn note_passed(&mut self, bytes: &Bytes) {
+    fn pass(&mut self, bytes: Bytes) -> Bytes {
         self.has_passed = true;
         self.has_ended = bytes.trim_ascii_end().ends_with(b"[DONE]");
         self.beats.note_sent();
         self.call.times_mut().bytes_out += bytes.len() as u64;
+        self.seam.theirs(bytes)
     }
 
     fn note(&mut self, status: u16, len: usize) {

@@ -23,6 +23,7 @@ mod registry;
 mod relay;
 mod reply;
 mod room;
+mod seam;
 mod server;
 mod service;
 mod target;

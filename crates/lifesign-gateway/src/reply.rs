@@ -76,7 +76,10 @@ pub(crate) fn failure(call: &Call, fault: &Fault) -> Response<Bytes> {
         }
         None => own_failure(call.order().wire, fault),
     };
-    let repeating_costs = fault.attempts > 1 || fault.is_committed;
+    let provider = fault.provider.as_ref();
+    // A gateway above says so in its headers, unless it had sent them already.
+    let was_repeated_above = provider.is_some_and(|error| error.is_final) && passes(fault).is_none();
+    let repeating_costs = fault.attempts > 1 || fault.is_committed || was_repeated_above;
     let headers = response.headers_mut();
     if repeating_costs {
         headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));

@@ -283,7 +283,8 @@ impl Guest<'_> {
             Some(&layer),
         );
         let agent = text(&self.parts.headers, USER_AGENT.as_str());
-        let form = Form::of(beats.form.value, wire, agent);
+        let is_stream = manner == Manner::Frames;
+        let form = Form::of(beats.form.value, wire, is_stream, agent);
         let may_open = match manner {
             Manner::Frames => true,
             Manner::Assembled | Manner::Whole => form == Form::Space,

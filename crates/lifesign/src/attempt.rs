@@ -144,7 +144,12 @@ impl<I: Intake> Attempt<I> {
 
     /// Returns the status and the headers of the response, once they are here.
     pub fn response(&self) -> Option<(u16, &HeaderMap)> {
-        self.head.as_ref().map(|head| (head.status, &head.headers))
+        if let Some(head) = &self.head {
+            return Some((head.status, &head.headers));
+        }
+        // It is over, and what it brought has not been taken yet.
+        let head = self.ended.as_ref()?.head.as_ref()?;
+        Some((head.status, &head.headers))
     }
 
     /// Returns what takes the answer.

@@ -108,7 +108,7 @@ impl Call {
             .targets
             .get(at)
             .map(|target| target.name().to_owned());
-        let patience = self.order.opens_at.unwrap_or(UNOPENED_PATIENCE);
+        let patience = self.order.patience();
         let is_short =
             until <= patience || self.is_open && remaining <= settings.retry.max_wait.value;
         if is_short {
@@ -281,6 +281,3 @@ impl Call {
 
 /// When a caller is to try again who found the line full.
 pub(super) const FULL_RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// How long a call without beats waits for what it could be told of at once.
-pub(super) const UNOPENED_PATIENCE: Duration = Duration::from_secs(10);

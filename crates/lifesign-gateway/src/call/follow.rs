@@ -9,7 +9,6 @@ use lifesign_core::{
     BoundName, Budget, Commit, Decision, Failure, FailureCode, GiveUp, Past, Tier, decide,
 };
 
-use super::choose::UNOPENED_PATIENCE;
 use super::{Attempting, Call, Fault, Item, State};
 use crate::breaker::AttemptMark;
 use crate::records::Record;
@@ -174,7 +173,7 @@ impl Call {
         if self.is_open || asked.is_none() {
             return false;
         }
-        let opens_at = self.order.opens_at.unwrap_or(UNOPENED_PATIENCE);
+        let opens_at = self.order.patience();
         self.clock.elapsed().saturating_add(after) > opens_at
     }
 

@@ -42,6 +42,15 @@ pub(crate) struct Order {
     pub(crate) worker: usize,
 }
 
+impl Order {
+    /// Returns for how long a caller who has heard nothing waits for what it could be told at once:
+    /// to its first beat, or to where that would be.
+    pub(super) fn patience(&self) -> Duration {
+        let first_beat = self.opens_at.or(self.beat_every);
+        first_beat.unwrap_or(PATIENCE)
+    }
+}
+
 /// What happens next.
 #[derive(Debug)]
 pub(crate) enum Item {
@@ -72,3 +81,6 @@ pub(crate) struct Fault {
     /// How many requests were made.
     pub(crate) attempts: usize,
 }
+
+/// Where there are no beats.
+const PATIENCE: Duration = Duration::from_secs(10);

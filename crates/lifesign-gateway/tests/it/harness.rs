@@ -332,7 +332,9 @@ impl Talk {
         while !self.has_head {
             if let Some(end) = find(&self.unread, b"\r\n\r\n") {
                 let head = String::from_utf8(self.unread.drain(..end + 4).collect()).unwrap();
-                self.take_head(&head);
+                if !head.starts_with("HTTP/1.1 1") {
+                    self.take_head(&head);
+                }
             } else {
                 assert!(self.read().await > 0, "the connection ended before a head");
             }
@@ -381,7 +383,7 @@ impl Talk {
     }
 
     async fn read(&mut self) -> usize {
-        let mut buffer = [0; 64 << 10];
+        let mut buffer = vec![0; 64 << 10];
         // A reset is an end, too: the response says whether it was whole.
         let len = within(self.socket.read(&mut buffer)).await.unwrap_or(0);
         self.unread.extend_from_slice(&buffer[..len]);

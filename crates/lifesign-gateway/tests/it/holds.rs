@@ -296,3 +296,24 @@ async fn a_call_repeats_under_its_own_hold_and_its_success_ends_it() {
     assert!(other.held_ms >= 200, "{}", other.held_ms);
     assert_eq!(gate.admin("holds").await["holds"], serde_json::json!([]));
 }
+
+/// A caller who could be told at once is not kept waiting past the time of its first beat.
+#[tokio::test]
+async fn a_stated_wait_is_slept_only_where_it_ends_before_the_first_beat() {
+    for early in [true, false] {
+        let early = format!("beats.open_early={early}");
+        for (every, slept) in [("beats.every=200ms", false), ("beats.every=2s", true)] {
+            let standin = standin(SHORT).await;
+            let gate = gate(&standin, &[&early, every]).await;
+
+            let got = gate.ask(&ask()).await;
+
+            assert_eq!(got.status, if slept { 200 } else { 429 }, "{early} {every}");
+            assert_eq!(standin.requests().len(), if slept { 2 } else { 1 });
+            if !slept {
+                assert_eq!(got.header("retry-after-ms"), Some("400"));
+                assert_eq!(got.header("x-should-retry"), None);
+            }
+        }
+    }
+}

@@ -4,12 +4,22 @@
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod ending;
+#[cfg(test)]
 mod failover;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod holds;
 #[cfg(test)]
+mod lines;
+#[cfg(test)]
+mod nested;
+#[cfg(test)]
+mod passing;
+#[cfg(test)]
 mod play;
 #[cfg(test)]
 mod relay;
+#[cfg(test)]
+mod whole;

@@ -318,6 +318,36 @@ async fn frames_that_come_together_go_together() {
     }
 }
 
+/// A line end that the network has parted is not parted by what is ours.
+#[tokio::test]
+async fn a_beat_never_stands_between_cr_and_lf() {
+    for wire in Wire::ALL {
+        let raw = Raw::start().await;
+        let gate = Gate::start(&upstream("up", wire, &raw.url(), "")).await;
+        let of = frames(wire);
+        let crlf = |text: &str| text.replace('\n', "\r\n");
+        let opening = crlf(&format!("{}{}", of.start, of.content));
+        let (to_cr, lf) = opening.split_at(opening.len() - 1);
+        let rest = format!("{lf}{}", crlf(of.end));
+        raw.next(vec![
+            (ms(0), format!("{STREAM_HEAD}{to_cr}").into()),
+            (ms(150), rest.into()),
+        ]);
+        let ask = Ask::stream(wire).header("x-lifesign-set", "beats.every=20ms");
+
+        let got = gate.ask(&ask).await;
+
+        let whole = format!("{opening}{}", crlf(of.end));
+        assert!(!got.beats().is_empty());
+        assert_eq!(got.without_beats(), whole);
+        assert!(!got.text().contains("\r:"), "{}", got.text());
+        raw.next(vec![(ms(0), format!("{STREAM_HEAD}{to_cr}").into())]);
+        let cut = gate.ask(&ask).await;
+        assert!(!cut.text().contains("\re") && !cut.text().contains("\rd"));
+        cut.error_frame(wire);
+    }
+}
+
 /// Before anything but thinking came, another attempt would still be possible; afterwards none is.
 #[tokio::test]
 async fn thinking_that_was_passed_on_is_content() {

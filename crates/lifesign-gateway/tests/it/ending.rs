@@ -1,0 +1,120 @@
+//! How calls end with the gateway.
+
+use lifesign_standin::Standin;
+use lifesign_wire::Wire;
+
+use crate::harness::{Ask, Gate, Setup, ms, sleep, upstream};
+
+async fn gate(wire: Wire, script: &str, more: &str, sets: &[&str]) -> (Standin, Gate) {
+    let standin = Standin::script(script).unwrap().start().await.unwrap();
+    let mut setup = Setup::new(&upstream("up", wire, &standin.url(), more));
+    for set in sets {
+        setup = setup.set(set);
+    }
+    (standin, setup.start().await)
+}
+
+#[tokio::test]
+async fn a_stream_may_end_within_the_limit_of_a_drain() {
+    for wire in Wire::ALL {
+        let script = "status 200 sse; text \"a\"; +0.3 text \"b\"; finish \"stop\"; done; eof";
+        let (_standin, mut gate) = gate(wire, script, "", &[]).await;
+        let mut talk = gate.begin(&Ask::stream(wire)).await;
+        talk.until("a").await;
+
+        gate.stopper.drain(ms(5_000));
+
+        let got = talk.rest().await;
+        assert_eq!(got.answer(), "ab");
+        assert!(got.is_whole);
+        gate.stopped().await;
+        assert!(gate.only_end().await.failure.is_none());
+    }
+}
+
+#[tokio::test]
+async fn what_outlasts_a_drain_is_told_so_in_its_own_dialect() {
+    for wire in Wire::ALL {
+        let script = "status 200 sse; text \"a\"; hold";
+        let (standin, mut gate) = gate(wire, script, "concurrency = 1", &[]).await;
+        let mut talk = gate.begin(&Ask::stream(wire)).await;
+        talk.until("a").await;
+        let waiting = gate.begin(&Ask::stream(wire)).await;
+        sleep(ms(50)).await;
+
+        gate.stopper.drain(ms(200));
+
+        let (got, waited) = tokio::join!(talk.rest(), waiting.rest());
+        assert_eq!(got.answer(), "a");
+        let frame = got.error_frame(wire);
+        assert!(frame["lifesign"].is_object(), "{frame}");
+        assert!(frame.to_string().contains("stopping"), "{frame}");
+        assert!(got.is_whole);
+        // One that was not begun gets a status that sends it elsewhere.
+        assert_eq!(waited.status, 503, "{}", waited.text());
+        assert!(standin.wait_for_peer_closed(0, ms(500)).await.is_some());
+        gate.stopped().await;
+        assert_eq!(gate.ended(2).await.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_ended_through_the_admin_interface() {
+    for wire in Wire::ALL {
+        let script = "status 200 sse; text \"a\"; hold";
+        let (standin, gate) = gate(wire, script, "", &[]).await;
+        let mut talk = gate.begin(&Ask::stream(wire)).await;
+        talk.until("a").await;
+        let calls = gate.admin("calls").await;
+        let call = &calls["calls"][0];
+        assert_eq!(call["doing"], "attempting");
+        assert_eq!(call["upstream"], "up");
+        assert_eq!(call["model"], "m");
+        assert!(call["clocks_ms"]["raw"].is_u64(), "{call}");
+        let id = call["id"].as_str().unwrap();
+
+        let cancel = Ask::post(&format!("/lifesign/calls/{id}/cancel"), "{}");
+        assert_eq!(gate.ask(&cancel).await.status, 200);
+
+        let got = talk.rest().await;
+        let frame = got.error_frame(wire);
+        assert_eq!(frame["lifesign"]["code"], "cancelled", "{frame}");
+        assert!(standin.wait_for_peer_closed(0, ms(500)).await.is_some());
+        assert_eq!(gate.ask(&cancel).await.status, 404);
+    }
+}
+
+/// Every call ends in one record, at whatever stage its caller leaves.
+#[tokio::test]
+async fn a_caller_may_leave_at_any_stage() {
+    let stages = [
+        // Before the head, before content, in the middle, while waiting to repeat, while held.
+        "hold",
+        "status 200 sse; role; hold",
+        "status 200 sse; text \"a\"; hold",
+        "status 500 json; error server_error; eof",
+        "status 429 json [retry-after-ms: 5000]; error rate_limit_error; eof",
+    ];
+    for script in stages {
+        let (standin, gate) = gate(
+            Wire::OPENAI_CHAT,
+            script,
+            "",
+            &["retry.transport.first_delay=5s"],
+        )
+        .await;
+        let talk = gate.begin(&Ask::stream(Wire::OPENAI_CHAT)).await;
+        assert!(standin.wait_for_requests(1, ms(2_000)).await);
+        sleep(ms(50)).await;
+
+        drop(talk);
+
+        let ended = gate.only_end().await;
+        assert_eq!(ended.failure.unwrap().code.name(), "cancelled", "{script}");
+        assert_eq!(ended.attempts.len(), 1, "{script}");
+        assert_eq!(gate.admin("calls").await["calls"], serde_json::json!([]));
+        let upstreams = gate.admin("upstreams").await;
+        assert_eq!(upstreams["upstreams"][0]["in_flight"], 0);
+        assert_eq!(standin.requests().len(), 1);
+    }
+}

@@ -1,0 +1,269 @@
+//! Which headers, fields and paths pass, in both directions, and which requests do not.
+
+use lifesign_standin::Standin;
+use lifesign_wire::Wire;
+
+use crate::harness::{Ask, Gate, Raw, Setup, ms, upstream};
+
+async fn raw_gate(more: &str) -> (Raw, Gate) {
+    let raw = Raw::start().await;
+    let gate = Gate::start(&upstream("up", Wire::OPENAI_CHAT, &raw.url(), more)).await;
+    (raw, gate)
+}
+
+fn response(head: &str, body: &str) -> Vec<(std::time::Duration, Vec<u8>)> {
+    let len = body.len();
+    vec![(
+        ms(0),
+        format!("{head}\r\ncontent-length: {len}\r\n\r\n{body}").into_bytes(),
+    )]
+}
+
+const ANSWER: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n\
+                      data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n\
+                      data: [DONE]\n\n";
+
+#[tokio::test]
+async fn unknown_headers_pass_both_ways_and_those_of_one_connection_do_not() {
+    let (raw, gate) = raw_gate("").await;
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
+                X-Request-Id: req_1\r\nopenai-processing-ms: 12\r\nX-New: a\r\nX-New: b\r\n\
+                x-ratelimit-remaining-tokens: 9\r\n\
+                Set-Cookie: a=b\r\nalt-svc: h3\r\nstrict-transport-security: max-age=1\r\n\
+                Connection: close, x-hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nserver: up/1";
+    raw.next(response(head, ANSWER));
+    let ask = Ask::stream(Wire::OPENAI_CHAT)
+        .header("authorization", "Bearer mine")
+        .header("openai-beta", "x=1")
+        .header("x-new", "a")
+        .header("X-New", "b")
+        .header("user-agent", "agent/7")
+        .header("x-stainless-lang", "js")
+        .header("idempotency-key", "7")
+        .header("cookie", "a=b")
+        .header("forwarded", "for=1.2.3.4")
+        .header("x-forwarded-for", "1.2.3.4")
+        .header("x-real-ip", "1.2.3.4")
+        .header("via", "1.1 x")
+        .header("x-lifesign-set", "beats.every=9s")
+        .header("accept-encoding", "gzip, br")
+        .header("te", "trailers")
+        .header("connection", "keep-alive, x-hop")
+        .header("x-hop", "1")
+        .header("keep-alive", "timeout=5")
+        .header("expect", "100-continue");
+
+    let got = gate.ask(&ask).await;
+
+    assert_eq!(got.text(), ANSWER);
+    let asked = raw.requests().remove(0);
+    let head = asked.split("\r\n\r\n").next().unwrap().to_ascii_lowercase();
+    for passes in [
+        "authorization: bearer mine",
+        "openai-beta: x=1",
+        "x-new: a\r\n",
+        "x-new: b",
+        "user-agent: agent/7",
+        "x-stainless-lang: js",
+        "idempotency-key: 7",
+        "accept-encoding: identity",
+        "content-type: application/json",
+    ] {
+        assert!(head.contains(passes), "{passes} is not in {head}");
+    }
+    for stays in [
+        "cookie",
+        "forwarded",
+        "real-ip",
+        "via:",
+        "lifesign-set",
+        "gzip",
+        "\r\nte:",
+        "x-hop",
+        "keep-alive",
+        "expect",
+    ] {
+        assert!(!head.contains(stays), "{stays} is in {head}");
+    }
+    assert_eq!(head.matches("content-length:").count(), 1);
+    assert!(head.contains(&format!("host: {}", raw.address)), "{head}");
+
+    for (name, value) in [
+        ("x-request-id", "req_1"),
+        ("openai-processing-ms", "12"),
+        ("x-ratelimit-remaining-tokens", "9"),
+        ("server", "up/1"),
+        ("content-type", "text/event-stream"),
+        ("x-lifesign-upstream", "up"),
+        ("x-lifesign-model", "m"),
+    ] {
+        assert_eq!(got.header(name), Some(value), "{name}");
+    }
+    let news: Vec<_> = got
+        .headers
+        .iter()
+        .filter(|(name, _)| name == "x-new")
+        .collect();
+    assert_eq!(news.len(), 2);
+    for stays in [
+        "set-cookie",
+        "alt-svc",
+        "strict-transport-security",
+        "x-hop",
+        "keep-alive",
+    ] {
+        assert_eq!(got.header(stays), None, "{stays}");
+    }
+    assert!(got.header("x-lifesign-call").is_some());
+}
+
+#[tokio::test]
+async fn our_own_key_goes_upstream_in_the_place_of_whatever_the_caller_showed() {
+    // The file is read once at the start.
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key");
+    std::fs::write(&key, "sk-ours-0123456789\n").unwrap();
+    let more = format!("api_key = {{ file = {key:?} }}");
+    for (wire, header) in [
+        (
+            Wire::OPENAI_CHAT,
+            "authorization: bearer sk-ours-0123456789",
+        ),
+        (Wire::ANTHROPIC, "x-api-key: sk-ours-0123456789"),
+    ] {
+        let raw = Raw::start().await;
+        let gate = Gate::start(&upstream("up", wire, &raw.url(), &more)).await;
+        raw.next(response(
+            "HTTP/1.1 401 No\r\ncontent-type: application/json",
+            "{\"error\":{\"message\":\"bad key sk-ours-0123456789\"}}",
+        ));
+        let ask = Ask::stream(wire)
+            .header("authorization", "Bearer theirs")
+            .header("x-api-key", "theirs")
+            .header("api-key", "theirs");
+
+        let got = gate.ask(&ask).await;
+
+        let asked = raw.requests().remove(0).to_ascii_lowercase();
+        assert!(asked.contains(header), "{asked}");
+        assert!(!asked.contains("theirs"), "{asked}");
+        assert_eq!(got.status, 401);
+        // What the provider repeats of our key is no caller's business.
+        let told = format!("{}{:?}{:?}", got.text(), got.headers, gate.records());
+        assert!(!told.contains("sk-ours-0123456789"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn other_paths_pass_with_method_query_body_and_status() {
+    let (raw, gate) = raw_gate("").await;
+    raw.next(response(
+        "HTTP/1.1 202 Fine\r\nx-new: 1\r\ncontent-type: text/x-odd",
+        "not { json",
+    ));
+    let ask = Ask::post("/v1/x/odd?a=%20b&c", "{\"model\":\"m\"}").header("x-mine", "1");
+
+    let got = gate.ask(&ask).await;
+
+    assert_eq!((got.status, got.text().as_str()), (202, "not { json"));
+    assert_eq!(got.header("content-type"), Some("text/x-odd"));
+    assert_eq!(got.header("x-new"), Some("1"));
+    let asked = raw.requests().remove(0);
+    assert!(
+        asked.starts_with("POST /v1/x/odd?a=%20b&c HTTP/1.1\r\n"),
+        "{asked}"
+    );
+    assert!(asked.ends_with("{\"model\":\"m\"}"), "{asked}");
+
+    raw.next(response(
+        "HTTP/1.1 404 No\r\ncontent-type: application/json",
+        "{\"error\":7}",
+    ));
+    let got = gate.ask(&Ask::get("/v1/files/file-1")).await;
+    assert_eq!((got.status, got.text().as_str()), (404, "{\"error\":7}"));
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_and_not_passed_on() {
+    let elsewhere = Raw::start().await;
+    let (raw, gate) = raw_gate("").await;
+    for path in ["/v1/chat/completions", "/v1/files"] {
+        let head = format!("HTTP/1.1 307 Go\r\nlocation: {}/v1/x", elsewhere.url());
+        raw.next(response(&head, ""));
+        let got = gate
+            .ask(&Ask::post(path, "{\"model\":\"m\",\"stream\":true}"))
+            .await;
+        assert_eq!(got.status, 502, "{path}");
+        assert_eq!(got.header("location"), None);
+    }
+    assert!(elsewhere.requests().is_empty());
+}
+
+#[tokio::test]
+async fn unknown_events_and_fields_pass_byte_for_byte() {
+    let (raw, gate) = raw_gate("").await;
+    let stream = format!(
+        "event: x_before\ndata: {{\"n\":1.50}}\n\n{}: comment\n\nid: 7\nretry: 9\nevent: x\ndata:no space\ndata\nx-field: 1\n\n{}",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"x\":\"\\u00e9\"}], \"x\" : {} }\n\n",
+        &ANSWER[ANSWER
+            .find("data: {\"choices\":[{\"index\":0,\"delta\":{}")
+            .unwrap()..],
+    );
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream";
+    raw.next(response(head, &stream));
+
+    let got = gate.ask(&Ask::stream(Wire::OPENAI_CHAT)).await;
+
+    assert_eq!(got.text(), stream);
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_refused_in_the_words_of_its_route() {
+    let standin = Standin::script("answer \"ok\"")
+        .unwrap()
+        .start()
+        .await
+        .unwrap();
+    let upstreams: String = Wire::ALL
+        .into_iter()
+        .map(|wire| upstream(wire.name(), wire, &standin.url(), ""))
+        .collect();
+    let gate = Setup::new(&upstreams)
+        .set("limits.request=1000 B")
+        .start()
+        .await;
+    for wire in Wire::ALL {
+        let path = format!("/v1{}", wire.path());
+        let long = format!("{{\"model\":\"m\",\"x\":\"{}\"}}", "y".repeat(1_000));
+        for (ask, status) in [
+            (Ask::post(&path, "{\"model\":"), 400),
+            (Ask::post(&path, "[1]"), 400),
+            (Ask::post(&path, ""), 400),
+            (Ask::post(&path, "{\"model\":\"a\",\"model\":\"b\"}"), 400),
+            (Ask::post(&path, long), 413),
+            (Ask::get(&path), 405),
+            (
+                Ask::stream(wire).header("x-lifesign-set", "bounds.raw_silence=fast"),
+                400,
+            ),
+            (
+                Ask::stream(wire).header("x-lifesign-profile", "nobody"),
+                400,
+            ),
+            (
+                Ask::stream(wire).header("x-lifesign-wall-clock", "-1s"),
+                400,
+            ),
+        ] {
+            let got = gate.ask(&ask).await;
+            assert_eq!(got.status, status, "{}", got.text());
+            let body = got.json();
+            assert!(body["error"]["message"].is_string(), "{body}");
+            if wire == Wire::ANTHROPIC {
+                assert_eq!(body["type"], "error", "{body}");
+            }
+        }
+    }
+    assert!(standin.requests().is_empty());
+    assert!(gate.records().is_empty());
+}
