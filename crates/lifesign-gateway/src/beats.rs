@@ -154,6 +154,7 @@ fn comment(call: &Call, seq: u64) -> Vec<u8> {
     let readings = snapshot.readings.as_ref();
     let silent = readings.map(|readings| readings.ages.raw);
     let state = match snapshot.doing {
+        _ if call.is_draining() => BeatState::Draining,
         Doing::Starting | Doing::Ended => BeatState::Accepted,
         Doing::Queued => BeatState::Queued,
         Doing::Holding { .. } => BeatState::Holding,

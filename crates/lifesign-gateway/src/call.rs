@@ -217,6 +217,11 @@ impl Call {
         &mut self.times
     }
 
+    /// Returns whether the gateway is about to stop.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.live.is_draining()
+    }
+
     /// Says that the response has begun, so that there is no status left to give.
     pub(crate) const fn set_open(&mut self) {
         self.is_open = true;

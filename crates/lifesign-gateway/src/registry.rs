@@ -10,7 +10,7 @@ use lifesign::{Doing, Monitor};
 use lifesign_core::FailureCode;
 
 use crate::records::CallStarted;
-use crate::server::Peer;
+use crate::server::{Peer, Stage};
 
 /// Every call that is under way, for whoever wants to see or end one.
 #[derive(Debug, Default)]
@@ -105,6 +105,11 @@ impl LiveCall {
     /// Ends the call's connection: its reader takes nothing, so that there is no other way.
     pub(crate) fn kill(&self) {
         self.peer.kill();
+    }
+
+    /// Returns whether the gateway is about to stop.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.peer.stage() >= Stage::Draining
     }
 
     /// Returns whether the call waits, so that nothing is asked for it now.

@@ -42,6 +42,15 @@ as `env:NAME` or `file:PATH`.
 
 The gateway retries less than a single call does, since somebody waits at its other end: `retry.attempts` is 3,
 `retry.max_total_wait` 30 s and `retry.overload.first_delay` 2 s where nobody sets them.
+
+`beats.open_early` chooses which loss to bear. Once the first beat is out the status is 200 and cannot be taken back: a
+failure after it is an error event inside of the stream, and whoever repeats or reroutes by status no longer can. With
+`false` nothing is sent before content or failure, so each failure keeps its status and its hints; but nothing tells
+the caller, or a proxy before it, that anybody is alive until then. A failure within `beats.every` of the call's
+beginning is a real status either way.
+
+After a change of the file, or SIGHUP, everything is in force for calls to come but `serve.listen`, `serve.drain`,
+`limits.connections`, `limits.reader_stall`, `telemetry.log` and whether TLS is spoken, which take a restart.
 ";
 
 const UPSTREAMS: &str = "\

@@ -57,6 +57,21 @@ async fn what_runs_is_finished_and_nothing_new_begins() {
 }
 
 #[tokio::test]
+async fn beats_tell_that_the_gateway_is_about_to_stop() {
+    let silent = Upstream::silent().await;
+    let settings = "[beats]\nevery = \"50ms\"\n".to_owned() + &upstream("a", silent.address, "");
+    let gateway = Gateway::start(&settings).await;
+    let mut caller = gateway.ask().await;
+    caller.until(r#"{"state":"attempt","#).await;
+
+    gateway.signal("TERM");
+
+    caller.until(r#"{"state":"draining","#).await;
+    drop(caller);
+    gateway.wait().await.assert_code(0);
+}
+
+#[tokio::test]
 async fn what_runs_longer_than_the_drain_ends_with_an_error() {
     let endless = Upstream::saying(&[CONTENT]).await;
     let settings = "[serve]\ndrain = \"500ms\"\n".to_owned() + &upstream("a", endless.address, "");
