@@ -5,6 +5,7 @@ mod args;
 mod command;
 mod command_line;
 mod interrupts;
+mod log;
 mod output;
 mod recording;
 mod status_line;

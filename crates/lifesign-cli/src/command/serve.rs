@@ -1,13 +1,12 @@
 //! `lifesign serve`: the gateway, until a signal ends it.
 
-use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use lifesign_gateway::config::LogForm;
 use lifesign_gateway::{ConfigSource, GatewayServer, LoggedRecords, ServeError};
 
 use crate::args::ServeArgs;
+use crate::log::Log;
 use crate::output::note;
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -24,7 +23,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         upstreams: args.upstreams,
     };
     let config = source.load()?;
-    log(config.log.value);
+    let _log = Log::start(config.log.value)?;
     for finding in config.findings() {
         tracing::warn!(origin = %finding.origin, "{}", finding.message);
     }
@@ -41,16 +40,4 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     server.run().await?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Sends the log to standard error, one line for each change of state.
-fn log(form: LogForm) {
-    let lines = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_target(false)
-        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO);
-    match form {
-        LogForm::Human => lines.with_ansi(false).init(),
-        LogForm::Json => lines.json().flatten_event(true).init(),
-    }
 }

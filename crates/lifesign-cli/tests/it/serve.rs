@@ -6,6 +6,7 @@ mod drain;
 mod house;
 mod keys;
 mod limits;
+mod log;
 mod malformed;
 mod reload;
 mod sockets;

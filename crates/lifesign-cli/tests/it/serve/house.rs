@@ -118,7 +118,8 @@ impl Gateway {
         let began = now();
         let mut seen = self.holdings();
         let mut since = now();
-        while seen.threads <= workers || since.elapsed() < REST {
+        // Besides them there are the first thread and that of the log.
+        while seen.threads < workers + 2 || since.elapsed() < REST {
             assert!(began.elapsed() < PATIENCE, "no rest: {seen:?}");
             sleep(LOOK).await;
             let holds = self.holdings();

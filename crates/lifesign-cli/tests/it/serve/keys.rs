@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use lifesign::clock::now;
 use pretty_assertions::assert_eq;
 
 use super::house::{CONTENT, Gateway, STREAM, Upstream, chat, chat_of, failing, request, upstream};
@@ -241,35 +240,6 @@ async fn the_key_of_an_upstream_is_in_no_output() {
     assert_eq!(echoing.asked(), 12);
     assert!(echoing.heads().iter().any(|it| it.contains(SECRET)));
     assert!(echoing.heads().iter().any(|it| it.contains(FILE_SECRET)));
-}
-
-#[tokio::test]
-async fn a_line_of_the_log_is_one_line_whatever_is_in_it() {
-    let mean = Upstream::start(|mut link| async move {
-        link.request().await?;
-        let told = r"one\ntwo\u001b[31m {\u0022level\u0022:\u0022ERROR\u0022}";
-        link.send(&failing(400, "connection: close\r\n", told))
-            .await
-    })
-    .await;
-    let began = now();
-    let settings = upstream("a", mean.address, "");
-    let gateway = Gateway::start_as(&settings, |it| it.set("telemetry.log=human")).await;
-
-    let model = r"m\nINFO forged\u001b[0m";
-    assert_eq!(
-        gateway.response(&chat_of(model, "", true)).await.status,
-        400
-    );
-
-    super::house::eventually("it is told", || gateway.log().contains("rejected")).await;
-    assert!(began.elapsed().as_secs() < 30);
-    let log = gateway.log();
-    assert!(!log.contains('\u{1b}'), "{log:?}");
-    for line in log.lines() {
-        let is_ours = line.starts_with("listening on ") || line.starts_with("20");
-        assert!(is_ours, "{line:?} in {log}");
-    }
 }
 
 fn alice(more: &str) -> String {

@@ -151,6 +151,25 @@ async fn a_service_manager_hands_over_a_socket_and_is_told_when_it_is_served() {
     assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
 }
 
+#[test]
+fn a_socket_that_is_handed_over_needs_keys_like_any_other() {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let start = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 0</dev/null";
+
+    let output = Command::new("sh")
+        .args(["-c", start, env!("CARGO_BIN_EXE_lifesign"), "serve"])
+        .args(["--upstream", "openai-chat=http://127.0.0.1:9"])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .stdin(Stdio::from(OwnedFd::from(listener)))
+        .output()
+        .unwrap();
+
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("there is no [[key]]"), "{told}");
+}
+
 #[tokio::test]
 async fn an_address_that_is_taken_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
