@@ -212,7 +212,12 @@ impl Conversation {
                         return Poll::Ready(Some(Ok(bytes)));
                     }
                 }
-                Item::Done => self.is_over = true,
+                Item::Done => {
+                    self.is_over = true;
+                    if self.call.order().manner == Manner::Frames {
+                        self.ready.extend(self.seam.end());
+                    }
+                }
                 Item::Whole(body) => {
                     self.is_over = true;
                     let body = match self.call.order().manner {

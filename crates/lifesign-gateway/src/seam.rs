@@ -36,6 +36,11 @@ impl Seam {
         [&b"\n"[..], &bytes].concat().into()
     }
 
+    /// Returns what is still to be sent at the end.
+    pub(crate) fn end(&mut self) -> Option<Bytes> {
+        std::mem::take(&mut self.ends_in_cr).then_some(Bytes::from_static(b"\n"))
+    }
+
     fn note(&mut self, bytes: &Bytes) {
         if let Some(last) = bytes.last() {
             self.ends_in_cr = *last == b'\r';
@@ -63,6 +68,17 @@ mod tests {
         assert_eq!(seam.theirs(bytes("\ndata: 2\r\n\r\n")), "data: 2\r\n\r\n");
         assert_eq!(seam.ours(bytes(": c\n")), ": c\n");
         assert_eq!(seam.theirs(bytes("\n\n")), "\n\n");
+        assert_eq!(seam.end(), None);
+    }
+
+    #[test]
+    fn a_line_end_that_the_network_parted_is_whole_at_the_end() {
+        let mut seam = Seam::default();
+
+        seam.theirs(bytes("data: [DONE]\r\n\r"));
+
+        assert_eq!(seam.end().as_deref(), Some(&b"\n"[..]));
+        assert_eq!(seam.end(), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A gateway in this process, a provider before it, and a caller that keeps every byte and when it
 //! came.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -68,11 +69,8 @@ impl Setup {
     }
 
     pub(crate) async fn start(self) -> Gate {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("gateway.toml");
-        std::fs::write(&path, &self.text).unwrap();
-        let config = GatewayConfig::load(Some(&path), [], &self.sets, &[])
-            .unwrap_or_else(|error| panic!("{error}\n{}", self.text));
+        let read = tokio::task::spawn_blocking(move || self.read());
+        let config = read.await.unwrap();
         let records = Arc::new(Kept::default());
         let server =
             GatewayServer::embed(config, Arc::clone(&records) as Arc<dyn Records>).unwrap();
@@ -85,6 +83,14 @@ impl Setup {
             records,
             served,
         }
+    }
+
+    fn read(&self) -> GatewayConfig {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gateway.toml");
+        std::fs::write(&path, &self.text).unwrap();
+        GatewayConfig::load(Some(&path), [], &self.sets, &[])
+            .unwrap_or_else(|error| panic!("{error}\n{}", self.text))
     }
 }
 
@@ -251,11 +257,6 @@ impl Ask {
         self
     }
 
-    pub(crate) fn below(mut self, prefix: &str) -> Self {
-        self.path.insert_str(0, prefix);
-        self
-    }
-
     pub(crate) fn body(&self) -> &[u8] {
         &self.body
     }
@@ -266,10 +267,11 @@ impl Ask {
             self.method, self.path
         );
         for (name, value) in &self.headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head.extend([name, ": ", value, "\r\n"]);
         }
         if self.method != "GET" {
-            head.push_str(&format!("content-length: {}\r\n", self.body.len()));
+            let len = self.body.len().to_string();
+            head.extend(["content-length: ", &len, "\r\n"]);
         }
         head.push_str("\r\n");
         let mut bytes = head.into_bytes();
@@ -491,7 +493,7 @@ impl Got {
         let text = self.text();
         let beats = text.lines().filter(|line| is_beat(line));
         beats
-            .map(|line| serde_json::from_str(&line[2..]).unwrap())
+            .map(|line| serde_json::from_str(line.trim_start_matches(": ")).unwrap())
             .collect()
     }
 
@@ -634,7 +636,7 @@ impl Raw {
     pub(crate) fn requests(&self) -> Vec<String> {
         let requests = self.requests.lock().unwrap();
         let texts = requests.iter().map(|it| String::from_utf8_lossy(it));
-        texts.map(|text| text.into_owned()).collect()
+        texts.map(Cow::into_owned).collect()
     }
 }
 

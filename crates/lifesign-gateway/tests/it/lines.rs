@@ -12,11 +12,11 @@ async fn standin(script: &str) -> Standin {
 }
 
 fn key(name: &str, more: &str) -> String {
-    let hash: String = digest(&SHA256, name.as_bytes())
+    let digest = digest(&SHA256, name.as_bytes());
+    let hash = digest
         .as_ref()
         .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+        .fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"));
     format!("[[key]]\nname = \"{name}\"\nsha256 = \"{hash}\"\n{more}\n")
 }
 

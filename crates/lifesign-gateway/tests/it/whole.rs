@@ -118,6 +118,7 @@ async fn a_failure_before_content_of_a_whole_answer_is_repeated_unseen() {
 #[tokio::test]
 async fn a_whole_answer_that_comes_whole_passes_as_it_came() {
     let body = r#"{ "id":"x", "x_new": [1,  2], "choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}] }"#;
+    let (half, rest) = body.split_at(20);
     for more in ["", "assemble = \"off\""] {
         let raw = Raw::start().await;
         let gate = Gate::start(&upstream("up", Wire::OPENAI_CHAT, &raw.url(), more)).await;
@@ -127,8 +128,8 @@ async fn a_whole_answer_that_comes_whole_passes_as_it_came() {
         );
         raw.next(vec![
             (ms(0), head.into()),
-            (ms(20), body[..20].into()),
-            (ms(20), body[20..].into()),
+            (ms(20), half.into()),
+            (ms(20), rest.into()),
         ]);
 
         let got = gate.ask(&Ask::whole(Wire::OPENAI_CHAT)).await;
@@ -331,13 +332,10 @@ async fn unknown_fields_of_a_stream_are_kept_in_the_whole() {
         r#"{"id":"c","created":7,"model":"m-1","choices":[{"index":0,"delta":{"content":"i"},"finish_reason":"stop"}]}"#,
         r#"{"id":"c","created":7,"model":"m-1","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"x_usage":3}}"#,
     ];
-    let stream: String = chunks
-        .iter()
-        .map(|chunk| format!("data: {chunk}\n\n"))
-        .collect();
+    let stream = chunks.join("\n\ndata: ");
     raw.next(vec![(
         ms(0),
-        format!("{STREAM_HEAD}{stream}data: [DONE]\n\n").into(),
+        format!("{STREAM_HEAD}data: {stream}\n\ndata: [DONE]\n\n").into(),
     )]);
 
     let got = gate.ask(&Ask::whole(Wire::OPENAI_CHAT)).await.json();

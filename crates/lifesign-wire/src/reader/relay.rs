@@ -46,6 +46,8 @@ pub struct RelayReader {
     tail: BytesMut,
     /// Whether the frame that ended last was left out, and with it the blank line behind it.
     left_out: bool,
+    /// Whether the frame that ended last was kept and ends in a CR, whose LF may be to come.
+    ends_in_cr: bool,
     sequence: Sequence,
 }
 
@@ -60,6 +62,7 @@ impl RelayReader {
             ready: None,
             tail: BytesMut::new(),
             left_out: false,
+            ends_in_cr: false,
             sequence: Sequence::Ignored,
         }
     }
@@ -296,6 +299,7 @@ impl RelayReader {
             held: &mut self.held,
             start: &mut self.start,
             left_out: &mut self.left_out,
+            ends_in_cr: &mut self.ends_in_cr,
             swallows_start: self.swallows_start,
         };
         let framed = framer.push_measured(chunk, |frame, extent| {
@@ -379,6 +383,7 @@ struct Sorting<'a> {
     held: &'a mut BytesMut,
     start: &'a mut Option<usize>,
     left_out: &'a mut bool,
+    ends_in_cr: &'a mut bool,
     swallows_start: bool,
 }
 
@@ -419,11 +424,16 @@ impl Sorting<'_> {
                 .take_while(|byte| matches!(byte, b'\r' | b'\n'));
             piece = &piece[closing.count()..];
         }
+        if self.tail.is_empty() && *self.ends_in_cr && leaves_out && piece.starts_with(b"\n") {
+            // The rest of the line end that closed a frame that was not.
+            self.held.extend_from_slice(b"\n");
+        }
         let tail = std::mem::take(self.tail);
         if !leaves_out {
             self.held.extend_from_slice(&tail);
             self.held.extend_from_slice(piece);
         }
+        *self.ends_in_cr = !leaves_out && piece.last().or(tail.last()) == Some(&b'\r');
         *self.left_out = leaves_out;
         self.from = end;
     }
@@ -587,6 +597,19 @@ mod tests {
             format!("{}{error}", text("a"))
         );
         assert_eq!(relay.failure().unwrap().code, FailureCode::RateLimited);
+    }
+
+    #[test]
+    fn a_line_end_that_is_cut_in_two_goes_with_its_frame() {
+        let crlf = |text: &str| text.replace('\n', "\r\n");
+        let (role, wait, hello) = (crlf(ROLE), crlf(": wait\n\n"), crlf(&text("hello")));
+        let stream = format!("{role}{wait}{wait}{hello}");
+        for cut in 1..stream.len() {
+            let (first, rest) = stream.split_at(cut);
+            let mut relay = chat();
+            let passed = read(&mut relay, first) + &read(&mut relay, rest);
+            assert_eq!(passed, format!("{role}{hello}"), "cut at {cut}");
+        }
     }
 
     #[test]
