@@ -11,7 +11,6 @@ use lifesign_core::{CallShape, Failure, FailureCode, HoldKey, Phase, Settings, W
 use lifesign_wire::Wire;
 
 use super::{Attempting, Call, Fault, State};
-use crate::beats::Form;
 use crate::holds::Pass;
 use crate::hub::time_of;
 use crate::lane::Permit;
@@ -231,7 +230,7 @@ impl Call {
         let guard = Guard::new(self.clock, self.monitor.clone());
         let start = Start {
             is_out: self.start_is_out,
-            follows_sequence: self.order.beat_form == Form::Event
+            follows_sequence: self.order.beat_form.is_event()
                 && self.order.wire == Wire::OPENAI_RESPONSES,
         };
         let kept = self.hub.room.enter();

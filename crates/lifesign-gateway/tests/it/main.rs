@@ -2,6 +2,8 @@
 
 // The attribute tells the lints that helpers are tests too.
 #[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod cases;
 #[cfg(test)]
 mod ending;
