@@ -159,7 +159,7 @@ pub(crate) struct ServeArgs {
     /// A configuration file (TOML); it is read again when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where to listen: an address and port, or unix:/PATH. May be given again.
+    /// Where to listen: an address and port, or `unix:/PATH`. May be given again.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<String>,
     /// A set of bounds by name: progress, patient or harness.

@@ -73,7 +73,7 @@ fn completions_know_the_names_that_an_argument_takes() {
 
         for (names, count) in [
             (["openai-chat", "openai-responses", "anthropic"], 4),
-            (["progress", "patient", "harness"], 3),
+            (["progress", "patient", "harness"], 4),
         ] {
             let list = names.join(between) + behind;
             assert_eq!(script.matches(&list).count(), count, "{shell}: {list}");

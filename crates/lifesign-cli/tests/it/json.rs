@@ -340,7 +340,7 @@ fn a_command_line_that_cannot_be_used_gives_an_object_too() {
         ),
         (
             &["config", "check", "--json", "--prompt", "x"],
-            "unexpected argument '--prompt' found",
+            "unexpected argument '--prompt' found; to pass '--prompt' as a value, use '-- --prompt'",
         ),
     ] {
         let ran = Program::new(words).run();
