@@ -37,10 +37,16 @@ impl Gaps {
     ];
 
     /// Counts a gap of `clock` that ended in `phase`.
+    #[inline]
     pub(super) fn count(&mut self, phase: Phase, clock: Clock, gap: Duration) {
-        if gap < SHORTEST {
-            return;
+        // Nearly every frame of a busy stream ends here.
+        if gap >= SHORTEST {
+            self.add(phase, clock, gap);
         }
+    }
+
+    #[cold]
+    fn add(&mut self, phase: Phase, clock: Clock, gap: Duration) {
         let Some(phase) = self.phase_mut(phase) else {
             return;
         };
