@@ -40,8 +40,9 @@ pub(crate) struct ListedHold {
     pub(crate) upstream: String,
     /// The model.
     pub(crate) model: Option<String>,
-    /// A hash of the credential, which tells credentials apart for as long as the gateway runs.
-    pub(crate) credential: String,
+    /// A hash of the caller's own credential, which tells credentials apart for as long as the
+    /// gateway runs; none where the hold concerns every caller.
+    pub(crate) credential: Option<String>,
     /// How long it lasts from now.
     pub(crate) remaining: Duration,
     /// When it ends, if that can be said as a date.
@@ -137,6 +138,7 @@ impl Holds {
     /// Returns the holds in force.
     pub(crate) fn list(&self) -> Vec<ListedHold> {
         let now = self.clock.elapsed();
+        let of_everybody = self.hasher.hash_one(None::<&[u8]>);
         let table = self.table();
         let listed = table.holds.in_force(now).map(|(key, hold)| {
             let remaining = hold.until.saturating_sub(now);
@@ -144,7 +146,8 @@ impl Holds {
                 id: self.id(key),
                 upstream: key.upstream.clone(),
                 model: key.model.clone(),
-                credential: format!("{:016x}", key.credential),
+                credential: (key.credential != of_everybody)
+                    .then(|| format!("{:016x}", key.credential)),
                 remaining,
                 until: timestamp_after(remaining),
                 why: hold.why,

@@ -234,7 +234,7 @@ async fn holds_are_listed_and_released_by_id_without_their_credential() {
         id: second.id.clone(),
         upstream: "upstream".to_owned(),
         model: Some("model".to_owned()),
-        credential: format!("{:016x}", key.credential),
+        credential: Some(format!("{:016x}", key.credential)),
         remaining: secs(9),
         until: second.until,
         why: WHY,
@@ -243,6 +243,7 @@ async fn holds_are_listed_and_released_by_id_without_their_credential() {
     assert_eq!(second, &expected);
     assert!(second.until.is_some() && first.until > second.until);
     assert_ne!(first.id, second.id);
+    assert!(first.credential.is_some());
     assert_eq!(
         (first.model.as_deref(), first.why),
         (None, FailureCode::Overloaded)

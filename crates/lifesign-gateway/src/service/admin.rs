@@ -21,11 +21,15 @@ pub(super) fn live() -> Response<Bytes> {
     json(StatusCode::OK, &json!({"status": "ok"}))
 }
 
-/// Says whether calls are taken: not while stopping, and not while every upstream is on hold.
+/// Says whether calls are taken: not while stopping, and not while every upstream is on hold. A hold
+/// on what one caller brings along says nothing about the others.
 pub(super) fn ready(hub: &Hub, plan: &Plan, stage: Stage) -> Response<Bytes> {
     let is_draining = stage >= Stage::Draining;
     let holds = hub.holds.list();
-    let is_held = |name: &str| holds.iter().any(|hold| hold.upstream == name);
+    let is_held = |name: &str| {
+        let mut shared = holds.iter().filter(|hold| hold.credential.is_none());
+        shared.any(|hold| hold.upstream == name)
+    };
     let all_held = !plan.targets.is_empty()
         && plan
             .targets

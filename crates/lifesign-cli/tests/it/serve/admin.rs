@@ -81,7 +81,10 @@ async fn a_hold_is_listed_known_to_readyz_and_can_be_released() {
         (&hold["upstream"], &hold["model"]),
         (&json!("a"), &json!("m"))
     );
-    assert_eq!(hold["why"], "rate_limited");
+    assert_eq!(
+        (&hold["why"], &hold["credential"]),
+        (&json!("rate_limited"), &Value::Null)
+    );
     assert!(hold["remaining_ms"].as_u64().unwrap() > 50_000, "{hold}");
     assert_eq!(released.status, 200);
     assert_eq!(
@@ -89,6 +92,33 @@ async fn a_hold_is_listed_known_to_readyz_and_can_be_released() {
         (200, &json!("ready"))
     );
     assert_eq!(limited.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_hold_on_one_callers_own_key_says_nothing_about_the_others() {
+    let limited = Upstream::start(|mut link| async move {
+        link.request().await?;
+        let wait = "retry-after: 60\r\nconnection: close\r\n";
+        link.send(&failing(429, wait, "slow down")).await
+    })
+    .await;
+    let gateway = Gateway::start(&upstream("a", limited.address, "")).await;
+    let ask = async |key: &str| {
+        let key = format!("authorization: Bearer {key}\r\n");
+        gateway.response(&chat(&key, true)).await
+    };
+
+    ask("sk-one").await;
+    ask("sk-one").await;
+    let asked = limited.asked();
+    let ready = gateway.admin("GET", "/readyz").await;
+    let listed = gateway.admin("GET", "/lifesign/holds").await;
+    ask("sk-two").await;
+
+    assert_eq!((asked, limited.asked()), (1, 2));
+    assert_eq!((ready.status, &ready.json()["holds"]), (200, &json!(1)));
+    assert!(listed.json()["holds"][0]["credential"].is_string());
+    assert!(!listed.body.contains("sk-one"), "{listed:?}");
 }
 
 #[tokio::test]
