@@ -55,15 +55,18 @@ impl Form {
 ///
 /// Tried with a scripted server, a sign a second; docs/coding-agents.md says how.
 ///
-/// - Codex 0.171.0 (`codex_exec/`, `codex-tui/`, `codex_sdk_ts/`) starts `stream_idle_timeout_ms`
-///   anew at every event that has data, whatever it says, and at any place, `response.created` not
-///   yet there included. Comments and events without data count for nothing.
+/// - Codex 0.171.0 (`codex_exec/`, `codex-tui/`) starts `stream_idle_timeout_ms` anew at every event
+///   that has data, whatever it says, and at any place, `response.created` not yet there included.
+///   Comments and events without data count for nothing.
 /// - Claude Code 2.1.332 and 2.1.197 (`claude-cli/`) see no `ping`, only that bytes came: a comment
 ///   does the same, up to 300 s more in the newer, nothing in the older. An event of the answer
 ///   starts its timer anew in both, and `message_start` is the one that can be had early.
-const READERS: [(&str, &str, Form); 2] = [
+/// - qwen-code 0.24.4 (`QwenCode/`) starts `streamIdleTimeoutMs`, 240 s, anew at every chunk, and a
+///   chunk without choices is one, also ahead of the first. Comments count for nothing.
+const READERS: [(&str, &str, Form); 3] = [
     ("openai-responses", "codex", Form::EarlyEvent),
     ("anthropic", "claude-cli", Form::Event),
+    ("openai-chat", "QwenCode", Form::Event),
 ];
 
 /// When the next beat is due.
@@ -205,6 +208,7 @@ mod tests {
         "codex_exec/0.171.0 (Debian 12.0.0; x86_64) xterm (codex_exec; 0.171.0)",
         "codex-tui/0.171.0 (Debian 12.0.0; x86_64) tmux-256color (codex-tui; 0.171.0)",
     ];
+    const QWEN_CODE: &str = "QwenCode/0.24.4 (linux; x64)";
     const CLAUDE_CODE: &str = "claude-cli/2.1.332 (external, sdk-cli)";
 
     fn auto(wire: Wire, agent: &str) -> Form {
@@ -212,19 +216,19 @@ mod tests {
     }
 
     #[test]
-    fn codex_is_sent_events_from_the_start_and_claude_code_those_of_its_wire() {
+    fn codex_is_sent_events_from_the_start_and_others_those_of_their_wire() {
         for agent in CODEX {
             assert_eq!(auto(Wire::OPENAI_RESPONSES, agent), Form::EarlyEvent);
             assert_eq!(auto(Wire::OPENAI_CHAT, agent), Form::Comment);
         }
         assert_eq!(auto(Wire::ANTHROPIC, CLAUDE_CODE), Form::Event);
+        assert_eq!(auto(Wire::OPENAI_CHAT, QWEN_CODE), Form::Event);
     }
 
     #[test]
     fn everybody_else_is_sent_comments() {
         for wire in Wire::ALL {
             assert_eq!(auto(wire, "OpenAI/Python 2.9.0"), Form::Comment);
-            assert_eq!(auto(wire, "QwenCode/0.24.4 (linux; x64)"), Form::Comment);
             assert_eq!(Form::of(BeatForm::Auto, wire, true, None), Form::Comment);
         }
     }
