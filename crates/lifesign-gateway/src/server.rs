@@ -52,6 +52,7 @@ pub(crate) trait Service: Send + Sync + 'static {
     /// dropped when the connection ends, for which [`Peer`] then knows the reason.
     type Body: http_body::Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
         + Send
+        + Unpin
         + 'static;
 
     /// Makes the state of worker `index`, on its thread and inside of its runtime.

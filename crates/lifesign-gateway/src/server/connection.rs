@@ -12,6 +12,7 @@ use http::{
     HeaderValue, Method, Request, Response, StatusCode,
     header::{CONNECTION, TRANSFER_ENCODING},
 };
+use http_body::{Body, Frame, SizeHint};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::{Sleep, sleep_until};
@@ -85,7 +86,7 @@ async fn answer<S: Service>(
     worker: &S::Worker,
     peer: &Arc<Peer>,
     request: Request<Incoming>,
-) -> Response<S::Body> {
+) -> Response<Answering<S::Body>> {
     // Where a chunked body ends is hyper's word alone, so nothing is read after it.
     let is_last =
         request.headers().contains_key(TRANSFER_ENCODING) || *request.method() == Method::CONNECT;
@@ -98,7 +99,42 @@ async fn answer<S: Service>(
         let headers = response.headers_mut();
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    response
+    response.map(|body| Answering {
+        body,
+        peer: Arc::clone(peer),
+    })
+}
+
+/// The body of a response; once it is dropped the next request may be read.
+struct Answering<B> {
+    body: B,
+    peer: Arc<Peer>,
+}
+
+impl<B> Drop for Answering<B> {
+    fn drop(&mut self) {
+        self.peer.note_response();
+    }
+}
+
+impl<B: Body + Unpin> Body for Answering<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 impl Malformed {

@@ -51,29 +51,37 @@ impl HeadWatch {
         }
     }
 
-    /// Looks at what was read.
-    pub(super) fn handle(&mut self, mut bytes: &[u8]) -> Result<(), Malformed> {
-        while !bytes.is_empty() {
-            match self.state {
-                State::Done => return Ok(()),
+    /// Looks at what was read, as far as the end of a request; returns how much that is if a request
+    /// has ended in it. What comes behind belongs to the next one.
+    pub(super) fn handle(&mut self, bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let has_ended = match self.state {
+                State::Done => return Ok(None),
                 State::Body(left) => {
                     let here =
-                        usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-                    bytes = bytes.get(here..).unwrap_or_default();
+                        usize::try_from(left).map_or(rest.len(), |left| left.min(rest.len()));
+                    rest = rest.get(here..).unwrap_or_default();
                     let left = left - here as u64;
                     self.state = if left == 0 {
                         State::Between
                     } else {
                         State::Body(left)
                     };
+                    left == 0
                 }
                 State::Between | State::Head(_) => {
-                    let passed = self.handle_head(bytes);
-                    bytes = passed.inspect_err(|_| self.finish())?;
+                    let was_inside = matches!(self.state, State::Head(_));
+                    let passed = self.handle_head(rest);
+                    rest = passed.inspect_err(|_| self.finish())?;
+                    was_inside && self.state == State::Between
                 }
+            };
+            if has_ended {
+                return Ok(Some(bytes.len() - rest.len()));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Returns whether a head has begun and not ended.
@@ -193,7 +201,14 @@ mod tests {
 
     fn watch(bytes: &[u8]) -> Result<HeadWatch, Malformed> {
         let mut watch = HeadWatch::new(1000);
-        watch.handle(bytes).map(|()| watch)
+        handle_all(&mut watch, bytes).map(|()| watch)
+    }
+
+    fn handle_all(watch: &mut HeadWatch, mut bytes: &[u8]) -> Result<(), Malformed> {
+        while let Some(len) = watch.handle(bytes)? {
+            bytes = &bytes[len..];
+        }
+        Ok(())
     }
 
     fn with(fields: &str) -> Result<(), Malformed> {
@@ -259,6 +274,23 @@ mod tests {
     }
 
     #[test]
+    fn a_request_ends_where_the_next_begins() {
+        let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        let post = "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
+        let mut watch = HeadWatch::new(1000);
+
+        for request in [get, post, get] {
+            let bytes = format!("{request}{post}\n");
+            assert_eq!(watch.handle(bytes.as_bytes()), Ok(Some(request.len())));
+        }
+        assert_eq!(watch.handle(&post.as_bytes()[..20]), Ok(None));
+        assert_eq!(
+            watch.handle(&post.as_bytes()[20..]),
+            Ok(Some(post.len() - 20))
+        );
+    }
+
+    #[test]
     fn it_is_inside_of_a_head_from_its_first_byte_to_its_last() {
         let mut watch = HeadWatch::new(1000);
 
@@ -290,7 +322,7 @@ mod tests {
                     break;
                 }
                 let (piece, after) = rest.split_at((*len).min(rest.len()));
-                result = cut.handle(piece);
+                result = handle_all(&mut cut, piece);
                 rest = after;
             }
 

@@ -4,7 +4,7 @@ use std::{
     net::SocketAddr,
     sync::{
         OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicIsize, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -38,6 +38,8 @@ pub(crate) struct Peer {
     waker: AtomicWaker,
     is_killed: AtomicBool,
     is_stalled: AtomicBool,
+    /// Requests that have come whole, less responses that have ended; a response may be first.
+    to_answer: AtomicIsize,
     malformed: OnceLock<Malformed>,
     head: Due,
     write: Due,
@@ -58,6 +60,7 @@ impl Peer {
             waker: AtomicWaker::new(),
             is_killed: AtomicBool::new(false),
             is_stalled: AtomicBool::new(false),
+            to_answer: AtomicIsize::new(0),
             malformed: OnceLock::new(),
             head: Due::default(),
             write: Due::default(),
@@ -95,6 +98,20 @@ impl Peer {
     /// Returns whether the connection was ended because its reader had stopped reading.
     pub(crate) fn is_stalled(&self) -> bool {
         self.is_stalled.load(Ordering::Acquire)
+    }
+
+    /// Whether a request has come whole, and its response has not ended. The task of the connection
+    /// alone uses it.
+    pub(super) fn is_answering(&self) -> bool {
+        self.to_answer.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn note_request(&self) {
+        self.to_answer.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_response(&self) {
+        self.to_answer.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(super) fn mark_stalled(&self) {

@@ -7,7 +7,7 @@ use std::{
     io,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -125,12 +125,19 @@ impl AsyncWrite for Raw {
 }
 
 /// What hyper reads from and writes to.
+///
+/// One request at a time: what comes behind it is kept until its response has ended. hyper would
+/// take it in, and then no longer look whether the caller is still there.
 #[derive(Debug)]
 pub(super) struct Socket {
     layer: Layer,
     peer: Arc<Peer>,
     watch: HeadWatch,
     head_limit: Duration,
+    /// What came behind the request that is answered.
+    ahead: Vec<u8>,
+    /// How much of that is kept.
+    ahead_limit: usize,
 }
 
 #[derive(Debug)]
@@ -154,15 +161,27 @@ impl Socket {
             peer,
             watch: HeadWatch::new(head_len_bytes),
             head_limit,
+            ahead: Vec::new(),
+            ahead_limit: head_len_bytes,
         }
     }
 
-    fn look(&mut self, read: &[u8]) {
+    /// Looks at what was read since `buffer` was filled to `before`, and keeps back what does not
+    /// belong to this request.
+    fn look(&mut self, buffer: &mut ReadBuf<'_>, before: usize) {
+        let read = buffer.filled().get(before..).unwrap_or_default();
         if read.is_empty() {
             return;
         }
-        if let Err(malformed) = self.watch.handle(read) {
-            self.peer.mark_malformed(malformed);
+        match self.watch.handle(read) {
+            Ok(None) => {}
+            Ok(Some(len)) => {
+                self.peer.note_request();
+                self.ahead
+                    .splice(..0, read.get(len..).unwrap_or_default().iter().copied());
+                buffer.set_filled(before + len);
+            }
+            Err(malformed) => self.peer.mark_malformed(malformed),
         }
         let due = self.peer.head();
         if self.watch.is_inside() {
@@ -170,6 +189,32 @@ impl Socket {
         } else {
             due.clear();
         }
+    }
+
+    fn poll_layer(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.layer {
+            Layer::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
+            Layer::Tls(socket) => Pin::new(socket.as_mut()).poll_read(cx, buffer),
+        }
+    }
+
+    /// Is ready when the caller has left, or the connection is broken.
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.ahead.len() < self.ahead_limit {
+            let mut room = [0; 1024];
+            let mut buffer = ReadBuf::new(&mut room);
+            ready!(self.poll_layer(cx, &mut buffer))?;
+            if buffer.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            self.ahead.extend_from_slice(buffer.filled());
+        }
+        // Who sends that much ahead is not looked after.
+        Poll::Pending
     }
 }
 
@@ -181,12 +226,17 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
-        let read = match &mut this.layer {
-            Layer::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
-            Layer::Tls(socket) => Pin::new(socket.as_mut()).poll_read(cx, buffer),
-        };
-        this.look(buffer.filled().get(before..).unwrap_or_default());
-        read
+        if this.ahead.is_empty() {
+            ready!(this.poll_layer(cx, buffer))?;
+        } else if this.peer.is_answering() {
+            return this.poll_left(cx);
+        } else {
+            let len = this.ahead.len().min(buffer.remaining());
+            let next: Vec<_> = this.ahead.drain(..len).collect();
+            buffer.put_slice(&next);
+        }
+        this.look(buffer, before);
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -7,8 +7,8 @@ use lifesign::clock::now;
 use tokio::time::sleep;
 
 use super::house::{
-    CONTENT, Caller, FINISH, Gateway, Link, STREAM, Upstream, chat, chat_of, eventually, failing,
-    upstream,
+    CONTENT, Caller, FINISH, Gateway, Link, STREAM, Upstream, WHOLE, chat, chat_of, eventually,
+    failing, upstream,
 };
 
 #[tokio::test]
@@ -159,6 +159,49 @@ async fn a_caller_that_hangs_up_its_half_has_left() {
 }
 
 #[tokio::test]
+async fn a_caller_that_has_asked_ahead_is_missed_as_well() {
+    let silent = Upstream::silent().await;
+    let gateway = Gateway::start(&upstream("a", silent.address, "")).await;
+    let before = gateway.at_rest().await;
+
+    for (nth, ahead) in ["\r\n", "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"]
+        .into_iter()
+        .enumerate()
+    {
+        let mut caller = gateway.connect().await;
+        caller.send(&(chat("", false) + ahead)).await;
+        silent.is_asked(nth + 1).await;
+        drop(caller);
+        eventually("the upstream is left", || silent.left().len() == nth + 1).await;
+    }
+
+    gateway.settles(&before).await;
+    assert_eq!(gateway.ended(2).await, ["cancelled"; 2]);
+}
+
+#[tokio::test]
+async fn what_is_asked_ahead_is_answered_in_its_turn() {
+    let answering = Upstream::answering().await;
+    let gateway = Gateway::start(&upstream("a", answering.address, "")).await;
+    let live = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let mut caller = gateway.connect().await;
+
+    caller
+        .send(&[&chat("", true), live, &chat("", false), live].concat())
+        .await;
+
+    for body in [&*format!("{CONTENT}{FINISH}"), LIVE, WHOLE, LIVE] {
+        let response = caller.response().await;
+        assert!(
+            response.body.contains(r#""hi""#) || response.body == body,
+            "{response:?}"
+        );
+        assert_eq!(response.body == LIVE, body == LIVE, "{response:?}");
+    }
+    assert_eq!(gateway.ended(2).await, ["completed"; 2]);
+}
+
+#[tokio::test]
 async fn a_caller_that_leaves_while_it_sends_makes_no_call() {
     let silent = Upstream::silent().await;
     let gateway = Gateway::start(&upstream("a", silent.address, "")).await;
@@ -232,6 +275,8 @@ async fn a_caller_that_pauses_gets_every_frame_in_the_end() {
     assert_eq!(response.body, CONTENT.repeat(20_000) + FINISH);
     assert_eq!(gateway.ended(1).await, ["completed"]);
 }
+
+const LIVE: &str = r#"{"status":"ok"}"#;
 
 /// Moments that are the same in each run.
 struct Moments(u64);
