@@ -1,7 +1,7 @@
 //! The benchmarks with short settings, and their figures as a table.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -55,6 +55,35 @@ pub(crate) fn run(filter: &[&str]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Measures the gateway next to other proxies.
+pub(crate) fn gateway(arguments: &[&str]) -> Result<()> {
+    succeed(gateway_bench(&[]).args(arguments))
+}
+
+/// Lets the gateway serve many streams at once for so many minutes, with faults.
+pub(crate) fn soak(minutes: &str) -> Result<()> {
+    let minutes: u64 = minutes
+        .parse()
+        .with_context(|| format!("`{minutes}` is no number of minutes"))?;
+    succeed(gateway_bench(&[]).args(["soak", &(minutes * 60).to_string()]))
+}
+
+/// Runs the gateway's benchmark and its soak for a moment, as they are built for tests.
+pub(crate) fn smoke() -> Result<()> {
+    let built = ["--profile", "dev", "--workspace", "--all-features"];
+    succeed(gateway_bench(&built).arg("--quick"))?;
+    succeed(gateway_bench(&built).args(["soak", "20"]))
+}
+
+fn gateway_bench(built: &[&str]) -> Command {
+    let mut command = cargo(&["bench", "--bench", "gateway"]);
+    if built.is_empty() {
+        command.args(["--package", "lifesign-cli"]);
+    }
+    command.args(built).arg("--");
+    command
 }
 
 /// Returns (package, benchmark) for every benchmark of the workspace.

@@ -32,11 +32,14 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[&str]) -> Result<()> {
     match arguments {
+        ["bench", "gateway", arguments @ ..] => bench::gateway(arguments),
         ["bench", filter @ ..] => bench::run(filter),
         ["fuzz"] => fuzz::run("30"),
         ["fuzz", seconds] => fuzz::run(seconds),
         ["llama"] => llama::print_variables(),
         ["mutants", extra @ ..] => mutants::run(extra),
+        ["soak"] => bench::soak("15"),
+        ["soak", minutes] => bench::soak(minutes),
         ["test", filter @ ..] => test::run(filter),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);
@@ -51,6 +54,8 @@ usage: cargo xtask CHORE
 
   test [FILTER]...    everything that has to hold before a change goes in; a filter narrows the tests
   bench [FILTER]...   the benchmarks with short settings, and their figures as a table
+  bench gateway       the gateway next to other proxies; --quick, or --profile LOAD for where its time goes
+  soak [MINUTES]      500 streams at once through the gateway with faults, for 15 minutes by default
   fuzz [SECONDS]      each fuzz target for so long, 30 s by default (nightly Rust and cargo-fuzz)
   mutants [ARG]...    mutation tests of the watch and the retry schedule (cargo-mutants)
   llama               sets up the llama.cpp test server and prints the variables that the tests read";

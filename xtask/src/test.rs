@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::bench;
 use crate::llama;
 use crate::step::{Steps, say, succeed};
 use crate::tool::{cargo, has_subcommand};
@@ -47,6 +48,9 @@ pub(crate) fn run(filter: &[&str]) -> Result<()> {
             .env("PROPTEST_RNG_SEED", "1");
         succeed(&mut tests)
     })?;
+    if filter.is_empty() {
+        steps.run("soak", bench::smoke)?;
+    }
     steps.run("doctests", || {
         succeed(cargo(&["test", "--workspace", "--all-features", "--doc"]).args(filter))
     })?;
