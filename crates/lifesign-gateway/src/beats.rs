@@ -43,11 +43,6 @@ impl Form {
             }
         }
     }
-
-    /// Whether beats are events where they may be.
-    pub(crate) const fn is_event(self) -> bool {
-        matches!(self, Self::Event | Self::EarlyEvent)
-    }
 }
 
 /// Readers to which a comment is no sign of life: wire, a part of the user agent, and the form that

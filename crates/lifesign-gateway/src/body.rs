@@ -81,6 +81,10 @@ impl http_body::Body for Body {
 pub(crate) struct Broken;
 
 /// A call and the response that it becomes.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says of one thing whether it has happened yet"
+)]
 pub(crate) struct Conversation {
     call: Call,
     peer: Arc<Peer>,
@@ -93,6 +97,10 @@ pub(crate) struct Conversation {
     has_ended: bool,
     seam: Seam,
     is_over: bool,
+    /// Whether the connection is to show that the answer broke off.
+    is_broken: bool,
+    /// Whether what was handed over could be written before that.
+    has_paused: bool,
 }
 
 impl Conversation {
@@ -106,6 +114,8 @@ impl Conversation {
             has_ended: false,
             seam: Seam::default(),
             is_over: false,
+            is_broken: false,
+            has_paused: false,
         })
     }
 
@@ -131,7 +141,7 @@ impl Conversation {
     }
 
     fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Item> {
-        if self.peer.stage() >= Stage::Ending {
+        if self.peer.stage() >= Stage::Ending && !self.call.has_ended() {
             return Poll::Ready(self.call.end_drained());
         }
         self.call.poll_next(cx)
@@ -190,6 +200,9 @@ impl Conversation {
             if let Some(bytes) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(bytes)));
             }
+            if self.is_broken {
+                return self.poll_break(cx);
+            }
             if self.is_over {
                 return Poll::Ready(None);
             }
@@ -234,11 +247,21 @@ impl Conversation {
                             let words = words.map(|words| self.seam.ours(words));
                             self.ready.extend(words);
                         }
-                        Err(broken) => return Poll::Ready(Some(Err(broken))),
+                        Err(Broken) => self.is_broken = true,
                     }
                 }
             }
         }
+    }
+
+    /// Breaks the connection off behind what was handed over: hyper writes what it has only where
+    /// it finds nothing else to do.
+    fn poll_break(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        if std::mem::replace(&mut self.has_paused, true) {
+            return Poll::Ready(Some(Err(Broken)));
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Returns whether beats may stand between the bytes of this answer.

@@ -334,6 +334,14 @@ impl Call {
         Poll::Ready(item)
     }
 
+    /// Returns whether everything is here, and its reader has only been slow to take it.
+    pub(crate) fn has_ended(&self) -> bool {
+        match &self.state {
+            State::Attempting(attempting) => attempting.attempt.has_ended(),
+            state => matches!(state, State::Over),
+        }
+    }
+
     /// Ends the call because serving ends.
     pub(crate) fn end_drained(&mut self) -> Item {
         let mut failure = Failure::new(FailureCode::ProviderError, Phase::Queued);

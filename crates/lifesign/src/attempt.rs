@@ -152,6 +152,11 @@ impl<I: Intake> Attempt<I> {
         Some((head.status, &head.headers))
     }
 
+    /// Returns whether it is over, and nobody has taken its end yet.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// Returns what takes the answer.
     pub fn intake(&self) -> &I {
         &self.intake

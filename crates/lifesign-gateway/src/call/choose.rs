@@ -230,8 +230,7 @@ impl Call {
         let guard = Guard::new(self.clock, self.monitor.clone());
         let start = Start {
             is_out: self.start_is_out,
-            follows_sequence: self.order.beat_form.is_event()
-                && self.order.wire == Wire::OPENAI_RESPONSES,
+            follows_sequence: self.order.wire == Wire::OPENAI_RESPONSES,
         };
         let kept = self.hub.room.enter();
         let relay = Relay::new(manner, target.wire(), &read_limits(&settings), start, kept);

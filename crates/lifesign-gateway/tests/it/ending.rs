@@ -3,7 +3,7 @@
 use lifesign_standin::Standin;
 use lifesign_wire::Wire;
 
-use crate::harness::{Ask, Gate, Setup, ms, sleep, upstream};
+use crate::harness::{Ask, Gate, Setup, Talk, ms, sleep, upstream};
 
 async fn gate(wire: Wire, script: &str, more: &str, sets: &[&str]) -> (Standin, Gate) {
     let standin = Standin::script(script).unwrap().start().await.unwrap();
@@ -117,4 +117,31 @@ async fn a_caller_may_leave_at_any_stage() {
         assert_eq!(upstreams["upstreams"][0]["in_flight"], 0);
         assert_eq!(standin.requests().len(), 1);
     }
+}
+
+/// An answer that is whole stays so, however late its reader takes the last of it.
+#[tokio::test]
+async fn a_whole_answer_is_not_ended_by_a_drain_that_finds_its_reader_slow() {
+    // The last event of this wire is as long as the answer.
+    let script = "status 200 sse; text \"yyyyyyyyyy\"*300000; finish \"stop\"; done; eof";
+    let (standin, mut gate) = gate(Wire::OPENAI_RESPONSES, script, "", &[]).await;
+    let mut talk = Talk::begin_slow(gate.address, &Ask::stream(Wire::OPENAI_RESPONSES)).await;
+    let direct = Talk::begin(standin.address(), &Ask::stream(Wire::OPENAI_RESPONSES)).await;
+    let whole = direct.rest().await.body.len();
+    // Into the last event, which is handed over as a whole.
+    let mut taken = 0;
+    while taken < whole - 2_500_000 {
+        taken += talk.piece().await.unwrap().len();
+    }
+    sleep(ms(100)).await;
+
+    gate.stopper.drain(ms(50));
+    sleep(ms(200)).await;
+
+    let got = talk.rest().await;
+    assert!(got.is_whole);
+    assert_eq!(got.answer().len(), 3_000_000);
+    assert!(!got.text().contains("event: error"));
+    gate.stopped().await;
+    assert!(gate.only_end().await.failure.is_none());
 }

@@ -13,7 +13,7 @@ use lifesign_gateway::{CallEnded, GatewayServer, Record, Records, Stopper};
 use lifesign_wire::Wire;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -315,7 +315,17 @@ pub(crate) struct Got {
 
 impl Talk {
     pub(crate) async fn begin(address: SocketAddr, ask: &Ask) -> Self {
-        let mut socket = TcpStream::connect(address).await.unwrap();
+        Self::on(TcpStream::connect(address).await.unwrap(), ask).await
+    }
+
+    /// Begins on a connection that takes little before it is read from.
+    pub(crate) async fn begin_slow(address: SocketAddr, ask: &Ask) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(16 << 10).unwrap();
+        Self::on(socket.connect(address).await.unwrap(), ask).await
+    }
+
+    async fn on(mut socket: TcpStream, ask: &Ask) -> Self {
         socket.set_nodelay(true).unwrap();
         let began = clock::now();
         socket.write_all(&ask.to_bytes()).await.unwrap();

@@ -265,3 +265,73 @@ async fn what_is_no_request_is_refused_in_the_words_of_its_route() {
     assert!(standin.requests().is_empty());
     assert!(gate.records().is_empty());
 }
+
+#[tokio::test]
+async fn what_passes_unread_passes_as_it_comes_and_breaks_as_it_breaks() {
+    let (raw, gate) = raw_gate("").await;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 100\r\n\r\n";
+    raw.next(vec![
+        (ms(0), format!("{head}first").into()),
+        (ms(150), b"second".to_vec()),
+    ]);
+
+    let got = gate.ask(&Ask::get("/v1/files/file-1/content")).await;
+
+    assert_eq!((got.status, got.text().as_str()), (200, "firstsecond"));
+    assert!(got.pieces[0].0 + ms(100) < got.pieces[1].0);
+    // The rest never came, and nothing of ours stands in its place.
+    assert!(!got.is_whole);
+    let failure = gate.only_end().await.failure.unwrap();
+    assert_eq!(failure.code.name(), "connection_lost");
+}
+
+#[tokio::test]
+async fn an_error_body_that_came_compressed_is_passed_on_as_text() {
+    let standin = Standin::script(
+        "status 400 json [content-encoding: gzip]; gzip; bytes \"{\\\"error\\\":{\\\"message\\\":\\\"no\\\"}}\"; eof",
+    )
+    .unwrap()
+    .start()
+    .await
+    .unwrap();
+    let gate = Gate::start(&upstream("up", Wire::OPENAI_CHAT, &standin.url(), "")).await;
+
+    let got = gate.ask(&Ask::stream(Wire::OPENAI_CHAT)).await;
+
+    assert_eq!(got.status, 400);
+    assert_eq!(got.header("content-encoding"), None);
+    assert_eq!(got.text(), "{\"error\":{\"message\":\"no\"}}");
+}
+
+/// Nothing of a body is changed but what has to be.
+#[tokio::test]
+async fn a_body_is_spliced_and_never_written_anew() {
+    let (raw, gate) = raw_gate("rename = { m = \"big\" }\nusage = \"inject\"").await;
+    let body =
+        "{ \"stream\" :true, \"x\":[1.0,1e3, \"\\u00e9\"],\n\"model\":\"m\", \"messages\":[] }";
+    raw.next(response(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream",
+        ANSWER,
+    ));
+    gate.ask(&Ask::post("/v1/chat/completions", body)).await;
+    let asked = raw.requests().remove(0);
+    let sent = asked.split_once("\r\n\r\n").unwrap().1.to_owned();
+    let added = sent.replace("\"stream_options\":{\"include_usage\":true},", "");
+    assert_ne!(added, sent);
+    assert_eq!(added, body.replace("\"m\"", "\"big\""));
+
+    // So is one that did not ask for a stream, in so many words.
+    let body = "{\"model\":\"m\", \"stream\" : false , \"messages\":[],\"temperature\":0.10}";
+    raw.next(response(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream",
+        ANSWER,
+    ));
+    let got = gate.ask(&Ask::post("/v1/chat/completions", body)).await;
+    assert_eq!(got.json()["choices"][0]["message"]["content"], "hi");
+    let asked = raw.requests().remove(1);
+    let sent = asked.split_once("\r\n\r\n").unwrap().1.to_owned();
+    assert!(
+        sent.contains("\"stream\" : true , \"messages\":[],\"temperature\":0.10}"),
+        "{sent}"
+    );
+}

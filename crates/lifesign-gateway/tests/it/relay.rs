@@ -364,3 +364,74 @@ async fn thinking_that_was_passed_on_is_content() {
 /// A body that is longer than what comes before the connection is lost.
 const LOST_HEAD: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 100000\r\n\r\n";
+
+/// Codex reads the number of every event of the responses wire.
+#[tokio::test]
+async fn events_of_ours_carry_the_number_of_the_last_that_passed() {
+    let script = "status 200 sse; text \"a\"; +0.3 cut";
+    let standin = lifesign_standin::Standin::script(script).unwrap();
+    let standin = standin.start().await.unwrap();
+    let gate = Gate::start(&upstream("up", Wire::OPENAI_RESPONSES, &standin.url(), "")).await;
+    for form in ["event", "comment"] {
+        let beats = format!("beats.every=50ms,beats.form={form}");
+        let ask = Ask::stream(Wire::OPENAI_RESPONSES).header("x-lifesign-set", &beats);
+
+        let got = gate.ask(&ask).await;
+
+        let number = |event: &serde_json::Value| event["sequence_number"].as_u64();
+        let events = got.events();
+        let (ours, theirs): (Vec<_>, Vec<_>) = events
+            .iter()
+            .partition(|event| matches!(event["type"].as_str(), Some("keepalive" | "error")));
+        let last = number(theirs.last().unwrap()).unwrap();
+        for event in &ours {
+            let expected = if event["type"] == "error" {
+                last + 1
+            } else {
+                last
+            };
+            assert_eq!(number(event), Some(expected), "{form}: {event}");
+        }
+        assert!(ours.len() > if form == "event" { 2 } else { 0 }, "{ours:?}");
+    }
+}
+
+/// A beat says whose life it proves.
+#[tokio::test]
+async fn a_beat_tells_what_the_call_is_doing() {
+    let script = "attempt 1: status 500 json; error server_error; eof\n\
+                  attempt 2: +0.2 status 200 sse; role; +0.3 text \"a\"; +0.2 finish \"stop\"; done; eof";
+    for wire in Wire::ALL {
+        let standin = lifesign_standin::Standin::script(script).unwrap();
+        let standin = standin.start().await.unwrap();
+        let gate = crate::harness::Setup::new(&upstream("up", wire, &standin.url(), ""))
+            .set("beats.every=50ms")
+            .set("retry.transport.first_delay=200ms")
+            .start()
+            .await;
+
+        let got = gate.ask(&Ask::stream(wire)).await;
+
+        let beats = got.beats();
+        let states: Vec<_> = beats
+            .iter()
+            .map(|beat| beat["state"].as_str().unwrap())
+            .collect();
+        let mut kinds = states.clone();
+        kinds.dedup();
+        assert_eq!(
+            kinds,
+            ["retry_wait", "attempt", "upstream_started"],
+            "{states:?}"
+        );
+        for (at, beat) in beats.iter().enumerate() {
+            assert_eq!(beat["upstream"], "up");
+            assert_eq!(beat["seq"], at + 1, "{beat}");
+            assert!(beat["waited_ms"].as_u64().unwrap() >= 50 * (at as u64 + 1));
+        }
+        let last = beats.last().unwrap();
+        assert_eq!((&last["n"], &last["of"]), (&2.into(), &3.into()), "{last}");
+        assert_eq!(last["regime"], "progress");
+        assert!(last["upstream_silent_ms"].as_u64().unwrap() < 400, "{last}");
+    }
+}

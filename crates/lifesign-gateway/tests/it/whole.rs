@@ -369,3 +369,18 @@ async fn one_connection_serves_one_call_after_the_other() {
     ];
     assert!(got.iter().all(|got| got.status == 200 && got.is_whole));
 }
+
+/// Thinking that nobody was handed may be thrown away, where that is set.
+#[tokio::test]
+async fn thinking_alone_is_repeated_only_where_it_was_not_handed_out() {
+    let script = "attempt 1: status 200 sse; think \"hm\"; cut\nattempt 2: answer \"ok\"";
+    for (after_reasoning, requests, status) in [(false, 1, 502), (true, 2, 200)] {
+        let played = Case::new(script)
+            .whole()
+            .set(&format!("retry.after_reasoning={after_reasoning}"))
+            .play()
+            .await;
+        assert_eq!(played.got.status, status);
+        assert_eq!(played.requests().len(), requests);
+    }
+}

@@ -433,7 +433,8 @@ impl Sorting<'_> {
             self.held.extend_from_slice(&tail);
             self.held.extend_from_slice(piece);
         }
-        *self.ends_in_cr = !leaves_out && piece.last().or(tail.last()) == Some(&b'\r');
+        let last = piece.last().or_else(|| tail.last());
+        *self.ends_in_cr = !leaves_out && last == Some(&b'\r');
         *self.left_out = leaves_out;
         self.from = end;
     }
