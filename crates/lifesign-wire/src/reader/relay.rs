@@ -433,8 +433,7 @@ impl Sorting<'_> {
             self.held.extend_from_slice(&tail);
             self.held.extend_from_slice(piece);
         }
-        let last = piece.last().or_else(|| tail.last());
-        *self.ends_in_cr = !leaves_out && last == Some(&b'\r');
+        *self.ends_in_cr = !leaves_out && piece.last().or_else(|| tail.last()) == Some(&b'\r');
         *self.left_out = leaves_out;
         self.from = end;
     }
