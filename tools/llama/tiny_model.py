@@ -5,7 +5,7 @@
 
 The words are noise, picked from a short list; everything around them (headers, chunks, usage, timing,
 errors) is the server's own. The same seed gives the same model. It never ends an answer by itself:
-answers end at the request's token limit.
+answers end at the request's token limit, but for those to requests that require a tool, which call one.
 """
 import argparse
 import os
@@ -27,10 +27,18 @@ SPECIAL = [
 ]
 WORDS = "a still small voice that keeps on talking until the line goes dark and is heard once more".split()
 
-TEMPLATE = (
-    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
-    "{% if add_generation_prompt %}assistant:{% endif %}"
-)
+# Where tools are offered the prompt ends in a mark, so that HABITS begin a call of one.
+TEMPLATE = """\
+{% if tools %}tools: {{ tools | tojson }}
+{% endif %}{% for message in messages %}{{ message['role'] }}: {{ message['content'] or '' }}\
+{% for call in message.tool_calls or [] %}<C>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</C>{% endfor %}
+{% endfor %}{% if add_generation_prompt %}assistant:{% if tools %}!{% endif %}{% endif %}"""
+
+# After the first of each pair comes the second, in whatever context. `<C>` and a line end open a call;
+# what stands in it is forced by the grammar that the server makes of the tools, if one is required.
+HABITS = [("!", "<"), ("<", "C"), ("C", ">"), (">", "\n"), ("\n", "</s>")]
 
 
 def vocabulary():
@@ -43,14 +51,25 @@ def vocabulary():
     return tokens
 
 
-def tensors(random, vocabulary_size):
+def place(names, text):
+    """Returns the number of a token, which is a special one or a byte."""
+    return names.index(text if text in names else f"<0x{ord(text):02X}>")
+
+
+def tensors(random, names):
     """Yields (name, values) for each tensor of the model."""
+    vocabulary_size = len(names)
 
     def weights(*shape):
         return random.normal(0.0, 0.05, shape).astype(np.float32)
 
     ones = np.ones(WIDTH, dtype=np.float32)
-    yield "token_embd.weight", weights(vocabulary_size, WIDTH)
+    habits = [(place(names, before), place(names, after)) for before, after in HABITS]
+    embeddings = weights(vocabulary_size, WIDTH)
+    for before, _ in habits:
+        # Louder than what the layers add to it.
+        embeddings[before] *= 10.0
+    yield "token_embd.weight", embeddings
     yield "output_norm.weight", ones
 
     output = weights(vocabulary_size, WIDTH)
@@ -58,6 +77,8 @@ def tensors(random, vocabulary_size):
     # Raw bytes would make broken UTF-8 and the end token would end the answer, so words must win.
     output[:first_word] *= 0.01
     output[first_word:] *= 40.0
+    for before, after in habits:
+        output[after] += 8.0 * embeddings[before] / np.linalg.norm(embeddings[before])
     yield "output.weight", output
 
     for layer in range(LAYERS):
@@ -91,11 +112,14 @@ def write(path, seed):
     writer.add_token_list([text for text, _, _ in tokens])
     writer.add_token_scores([score for _, score, _ in tokens])
     writer.add_token_types([kind for _, _, kind in tokens])
+    # The server's grammar begins with the end of the prompt, as it stands in the template.
+    writer.add_add_space_prefix(False)
     writer.add_unk_token_id(0)
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_chat_template(TEMPLATE)
-    for name, values in tensors(np.random.default_rng(seed), len(tokens)):
+    names = [text for text, _, _ in tokens]
+    for name, values in tensors(np.random.default_rng(seed), names):
         writer.add_tensor(name, values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
