@@ -1,4 +1,5 @@
-//! The project's own chores: `cargo xtask test`, `bench`, `fuzz`, `mutants`, `llama`.
+//! The project's own chores: `cargo xtask test`, `bench`, `fuzz`, `mutants`, `llama`,
+//! `sdks`.
 //!
 //! Everything that a person or a machine runs on this repository goes through here, so that both run
 //! the same commands. It depends on next to nothing, since it is compiled before anything else.
@@ -7,9 +8,11 @@ mod bench;
 mod fuzz;
 mod llama;
 mod mutants;
+mod sdks;
 mod step;
 mod test;
 mod tool;
+mod venv;
 mod workspace;
 
 use std::process::ExitCode;
@@ -40,6 +43,7 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["mutants", extra @ ..] => mutants::run(extra),
         ["soak"] => bench::soak("15"),
         ["soak", minutes] => bench::soak(minutes),
+        ["sdks"] => sdks::print_variables(),
         ["test", filter @ ..] => test::run(filter),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);
@@ -58,4 +62,5 @@ usage: cargo xtask CHORE
   soak [MINUTES]      500 streams at once through the gateway with faults, for 15 minutes by default
   fuzz [SECONDS]      each fuzz target for so long, 30 s by default (nightly Rust and cargo-fuzz)
   mutants [ARG]...    mutation tests of the watch and the retry schedule (cargo-mutants)
-  llama               sets up the llama.cpp test server and prints the variables that the tests read";
+  llama               sets up the llama.cpp test server and prints the variables that the tests read
+  sdks                sets up the official clients, and prints the variables that the tests read";

