@@ -61,7 +61,7 @@ fn without_ids(text: &str) -> String {
         let word = piece.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
         let is_id = word.len() >= ID_LEN && word.contains(|c: char| c.is_ascii_digit());
         plain.push_str(if is_id { "(id)" } else { word });
-        plain.push_str(&piece[word.len()..]);
+        plain.push_str(piece.strip_prefix(word).unwrap_or_default());
     }
     plain
 }
@@ -69,7 +69,7 @@ fn without_ids(text: &str) -> String {
 fn differ(path: &str, directly: &Value, through: &Value, found: &mut Vec<String>) {
     let tell = |found: &mut Vec<String>, path: &str, one: Option<&Value>, other: Option<&Value>| {
         let shown = |value: Option<&Value>| {
-            let text = value.map_or("nothing".to_owned(), Value::to_string);
+            let text = value.map_or_else(|| "nothing".to_owned(), Value::to_string);
             text.chars().take(MOST_CHARS).collect::<String>()
         };
         found.push(format!(
