@@ -71,18 +71,27 @@ pub(crate) struct BeatClock {
     timer: LazyTimer,
     every: Option<Duration>,
     form: Form,
+    /// When the call began, on the clock that all calls share.
+    began: Duration,
     last: Duration,
     seq: u64,
 }
 
 impl BeatClock {
-    /// Returns the clock of a call whose response has not begun.
-    pub(crate) const fn new(clock: CallClock, every: Option<Duration>, form: Form) -> Self {
+    /// Returns the clock of a call whose response has not begun, and which began `began` on the
+    /// clock that all calls share.
+    pub(crate) const fn new(
+        clock: CallClock,
+        began: Duration,
+        every: Option<Duration>,
+        form: Form,
+    ) -> Self {
         Self {
             clock,
             timer: LazyTimer::new(clock),
             every,
             form,
+            began,
             last: Duration::ZERO,
             seq: 0,
         }
@@ -102,12 +111,25 @@ impl BeatClock {
         let Some(every) = self.every else {
             return Poll::Pending;
         };
-        let due = self.last.saturating_add(every);
+        let due = self.due(every);
         while self.clock.elapsed() < due {
             ready!(self.timer.poll(due, cx));
         }
         self.seq += 1;
         Poll::Ready(())
+    }
+
+    /// Returns when the next beat is due: at the next tick, which is the same for all calls, so that
+    /// many beats are sent at one wake-up.
+    fn due(&self, every: Duration) -> Duration {
+        let due = self.last.saturating_add(every);
+        let tick = MOST_LATE.min(every / 100).as_nanos().max(1);
+        let past = (self.began.saturating_add(due)).as_nanos() % tick;
+        let missing = if past == 0 { 0 } else { tick - past };
+        // No tick is longer than that.
+        due.saturating_add(Duration::from_nanos(
+            u64::try_from(missing).unwrap_or_default(),
+        ))
     }
 
     /// Notes that something was sent.
@@ -117,6 +139,9 @@ impl BeatClock {
         }
     }
 }
+
+/// How late a beat may be to be sent together with others.
+const MOST_LATE: Duration = Duration::from_millis(10);
 
 /// Returns the settings of beats as a time, if there are any.
 pub(crate) const fn interval(beats: &crate::config::Beats) -> Option<Duration> {
@@ -205,6 +230,27 @@ mod tests {
     ];
     const QWEN_CODE: &str = "QwenCode/0.24.4 (linux; x64)";
     const CLAUDE_CODE: &str = "claude-cli/2.1.332 (external, sdk-cli)";
+
+    #[tokio::test(start_paused = true)]
+    async fn beats_of_calls_that_began_apart_are_sent_together_and_hardly_late() {
+        let shared = CallClock::start();
+        let every = Duration::from_secs(10);
+        let mut calls = Vec::new();
+        for _ in 0..2 {
+            tokio::time::advance(Duration::from_millis(3)).await;
+            let clock = CallClock::start();
+            let began = shared.elapsed();
+            calls.push(BeatClock::new(clock, began, Some(every), Form::Comment));
+        }
+
+        let mut sent = Vec::new();
+        for beats in &mut calls {
+            std::future::poll_fn(|cx| beats.poll_due(cx)).await;
+            sent.push(shared.elapsed());
+        }
+
+        assert_eq!(sent, [every + MOST_LATE; 2]);
+    }
 
     fn auto(wire: Wire, agent: &str) -> Form {
         Form::of(BeatForm::Auto, wire, true, Some(agent))

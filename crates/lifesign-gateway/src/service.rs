@@ -9,9 +9,10 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use lifesign::clock;
 use lifesign_wire::{RawRequest, Wire};
 use tokio::time::sleep_until;
-use uuid::Uuid;
+use uuid::Builder;
 
 use self::path::{Asked, Reserved};
 use crate::beats::{BeatClock, Form, interval};
@@ -151,7 +152,12 @@ impl Guest<'_> {
         }
         let call = start(order);
         let order = call.order();
-        let beats = BeatClock::new(call.clock(), order.beat_every, order.beat_form);
+        let began = self
+            .hub
+            .clock
+            .elapsed()
+            .saturating_sub(call.clock().elapsed());
+        let beats = BeatClock::new(call.clock(), began, order.beat_every, order.beat_form);
         let conversation = Conversation::new(call, Arc::clone(self.peer), beats);
         Ok(conversation.open().await)
     }
@@ -203,7 +209,7 @@ impl Guest<'_> {
         let frame = match time_of(self.plan.config.limits.reader_stall.value) {
             None => next.await,
             Some(stall) => {
-                let until = lifesign::clock::now() + stall;
+                let until = clock::now() + stall;
                 let next = std::pin::pin!(next);
                 let sleep = std::pin::pin!(sleep_until(until));
                 match futures_util::future::select(next, sleep).await {
@@ -293,7 +299,7 @@ impl Guest<'_> {
         let opens_at = interval(&beats).filter(|_| may_open && beats.open_early.value);
         let max_tokens = request.as_ref().and_then(RawRequest::max_tokens);
         Ok(Order {
-            id: Uuid::now_v7().to_string(),
+            id: new_id(),
             route: self.parts.uri.path().to_owned(),
             wire,
             manner,
@@ -392,6 +398,16 @@ impl Plan {
             .map(|upstream| upstream.request_limit());
         limits.max().unwrap_or_default()
     }
+}
+
+/// Returns an id that sorts by time. It is no secret, so that its other bits need not come from the
+/// system.
+fn new_id() -> String {
+    let millis = u64::try_from(clock::timestamp().as_millisecond()).unwrap_or_default();
+    let random = u128::to_ne_bytes(fastrand::u128(..));
+    let [random @ .., _, _, _, _, _, _] = random;
+    let id = Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
+    id.hyphenated().to_string()
 }
 
 fn draining() -> Refused {

@@ -1,6 +1,6 @@
 //! Which headers pass, in both directions. What is not named here passes, unknown ones included.
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// Returns the headers of a request that go on to the upstream.
 ///
@@ -47,11 +47,18 @@ pub(crate) fn remove_credentials(headers: &mut HeaderMap) {
     headers.remove("x-goog-api-key");
 }
 
+/// Copies what passes out of the connection's read buffer: as slices of it the headers would keep
+/// the whole buffer for as long as the call lasts, and the connection would need a second one.
 fn passed(headers: &HeaderMap, is_passing: impl Fn(&HeaderName) -> bool) -> HeaderMap {
     let mut passed = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
-        if !is_hop_by_hop(name) && !is_named_by_connection(headers, name) && is_passing(name) {
-            passed.append(name, value.clone());
+        if !is_hop_by_hop(name)
+            && !is_named_by_connection(headers, name)
+            && is_passing(name)
+            && let Ok(mut copied) = HeaderValue::from_bytes(value.as_bytes())
+        {
+            copied.set_sensitive(value.is_sensitive());
+            passed.append(name, copied);
         }
     }
     passed
@@ -88,6 +95,7 @@ fn is_private(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use pretty_assertions::assert_eq;
 
     use super::*;
@@ -108,6 +116,22 @@ mod tests {
         asked.append("anthropic-beta", "second".parse().unwrap());
 
         assert_eq!(upstream_headers(&asked), asked);
+    }
+
+    #[test]
+    fn headers_let_go_of_the_buffer_that_they_were_read_into() {
+        let buffer = Bytes::from(b"one two".to_vec());
+        let mut asked = HeaderMap::new();
+        for range in [0..3, 4..7] {
+            let value = HeaderValue::from_maybe_shared(buffer.slice(range)).unwrap();
+            asked.append("x-a", value);
+        }
+
+        let passed = upstream_headers(&asked);
+
+        assert_eq!(passed, asked);
+        drop(asked);
+        assert!(buffer.is_unique());
     }
 
     #[test]

@@ -8,7 +8,6 @@ use http::{Method, Response, StatusCode};
 use lifesign_wire::Wire;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use uuid::Uuid;
 
 use crate::call::{Call, Fault, Item, Order};
 use crate::reply;
@@ -29,7 +28,7 @@ pub(super) async fn of_all(order: Order, start: impl Fn(Order) -> Call) -> Respo
     let wire = order.wire;
     let asked = order.targets.iter().map(|target| {
         let order = Order {
-            id: Uuid::now_v7().to_string(),
+            id: super::new_id(),
             targets: vec![target.clone()],
             ..order.clone()
         };

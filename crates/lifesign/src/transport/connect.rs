@@ -158,6 +158,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn nagle_is_off_on_what_is_opened() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+
+        let socket = dial("127.0.0.1", port, &ConnectProgress::new()).await;
+
+        assert!(socket.unwrap().tcp().nodelay().unwrap());
+    }
+
+    #[tokio::test]
     async fn an_address_that_refuses_makes_way_for_the_next_at_once() {
         let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let refusing = closed.local_addr().unwrap();

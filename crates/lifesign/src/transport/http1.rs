@@ -6,9 +6,11 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
+use futures_util::task::AtomicWaker;
 use http::header::{CONNECTION, HOST, HeaderValue, PROXY_AUTHORIZATION};
 use http::{Request, Response, Uri, Version};
 use http_body::Body;
@@ -72,6 +74,11 @@ impl Http1 {
     /// Whether the connection can carry another request, as far as the kernel knows by now.
     pub(super) fn is_usable(&mut self) -> bool {
         self.meter.look();
+        self.is_open()
+    }
+
+    /// Whether the connection can carry another request, as far as is known here.
+    fn is_open(&mut self) -> bool {
         self.poll_gone(&mut Context::from_waker(Waker::noop()))
             .is_pending()
             && self.sender.is_ready()
@@ -93,8 +100,8 @@ impl Http1 {
             lost: None,
             gone: false,
             sent: false,
-            asked: false,
             seen: Seen { read, written },
+            inward: Inward::new(),
         }
     }
 }
@@ -150,9 +157,8 @@ pub(super) struct Http1Exchange {
     /// Whether the connection is over, so that it must not be polled again.
     gone: bool,
     sent: bool,
-    /// Whether the response body has been asked for.
-    asked: bool,
     seen: Seen,
+    inward: Inward,
 }
 
 enum State {
@@ -174,6 +180,9 @@ impl Http1Exchange {
 
     /// Polls for the next step; the connection first, since it feeds the rest.
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<Step, TransportError>> {
+        self.inward.enter(cx);
+        let waker = self.inward.waker.clone();
+        let cx = &mut Context::from_waker(&waker);
         loop {
             self.poll_connection(cx);
             if let Some(step) = self.next_write() {
@@ -183,23 +192,20 @@ impl Http1Exchange {
                 self.seen.read = self.connection.meter.read();
                 return Poll::Ready(step);
             }
-            // The connection reads no body before it was asked for one.
-            if self.asked || !matches!(self.state, State::Reading(_)) {
-                break;
+            let read = self.connection.meter.read();
+            if read > self.seen.read {
+                self.seen.read = read;
+                return Poll::Ready(Ok(Step::Raw));
             }
-            self.asked = true;
+            if self.inward.leave() {
+                return Poll::Pending;
+            }
         }
-        let read = self.connection.meter.read();
-        if read > self.seen.read {
-            self.seen.read = read;
-            return Poll::Ready(Ok(Step::Raw));
-        }
-        Poll::Pending
     }
 
     /// Puts the connection back, if its response has ended and it can carry another request.
     pub(super) fn give_back(mut self) {
-        if matches!(self.state, State::Ended) && !self.gone && self.connection.is_usable() {
+        if matches!(self.state, State::Ended) && !self.gone && self.connection.is_open() {
             self.pool.put(self.connection);
         }
     }
@@ -270,6 +276,70 @@ impl Http1Exchange {
         }
     }
 }
+
+/// Keeps what hyper's two halves of an exchange tell each other among themselves.
+///
+/// The connection wakes whoever waits for the response, and the response whoever drives the
+/// connection, and here both are polled by one and the same: it would be woken for every chunk that
+/// it already has.
+struct Inward {
+    wakes: Arc<Wakes>,
+    /// The waker that both halves see.
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct Wakes {
+    outward: AtomicWaker,
+    stage: AtomicU8,
+}
+
+impl Inward {
+    fn new() -> Self {
+        let wakes = Arc::<Wakes>::default();
+        Self {
+            waker: Arc::clone(&wakes).into(),
+            wakes,
+        }
+    }
+
+    /// Notes that the halves are polled from here on, and whom to wake after that.
+    fn enter(&self, cx: &Context<'_>) {
+        self.wakes.outward.register(cx.waker());
+        self.wakes.stage.store(POLLED, Ordering::Release);
+    }
+
+    /// Returns whether the halves have nothing more for each other; if not they are polled again.
+    fn leave(&self) -> bool {
+        let stage = &self.wakes.stage;
+        let left = stage.compare_exchange(POLLED, LEFT, Ordering::AcqRel, Ordering::Acquire);
+        if left.is_err() {
+            stage.store(POLLED, Ordering::Release);
+        }
+        left.is_ok()
+    }
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Between a step and the next poll there is nobody to wake: that poll is yet to come.
+        let was = self.stage.swap(WOKEN, Ordering::AcqRel);
+        if was == LEFT {
+            self.outward.wake();
+        }
+    }
+}
+
+/// Nobody polls; a wake goes outward.
+const LEFT: u8 = 0;
+/// The halves are polled, or were and something came of it.
+const POLLED: u8 = 1;
+/// Woken since.
+const WOKEN: u8 = 2;
 
 impl fmt::Debug for Http1Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

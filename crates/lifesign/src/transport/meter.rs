@@ -81,6 +81,11 @@ impl Socket {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn tcp(&self) -> &TcpStream {
+        &self.tcp
+    }
+
     fn count_read(&self, len: usize) {
         self.meter.read.fetch_add(len as u64, Ordering::Relaxed);
     }

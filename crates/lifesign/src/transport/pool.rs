@@ -70,7 +70,7 @@ impl Pool {
     }
 
     /// Keeps `connection` for the next call; the oldest makes room where there is none.
-    pub(super) fn put(self: &Arc<Self>, connection: Http1) {
+    pub(super) fn put(self: &Arc<Self>, mut connection: Http1) {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
@@ -81,15 +81,21 @@ impl Pool {
             return;
         };
         let mut state = self.state();
+        // The task has nothing to do until something happens to the connection: it is the youngest,
+        // and so the last to have been idle for too long.
+        if let Some(waker) = &state.waker
+            && connection
+                .poll_gone(&mut Context::from_waker(waker))
+                .is_ready()
+        {
+            return;
+        }
         let endpoint = Arc::clone(connection.endpoint());
         let idle = state.idle.entry(endpoint).or_default();
         if idle.len() >= self.limit {
             idle.remove(0);
         }
         idle.push(Idle { connection, until });
-        if let Some(waker) = state.waker.take() {
-            waker.wake();
-        }
         if !state.watched {
             state.watched = true;
             let watcher = Watcher {

@@ -1,6 +1,8 @@
 //! HTTP/1.1: exchanges, what ends them, and what becomes of their connections.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -44,6 +46,47 @@ async fn an_exchange_tells_sent_head_chunks_and_end_in_order() {
         request,
         format!("POST /v1/messages HTTP/1.1\r\nhost: {endpoint}\r\ncontent-length: 2\r\n\r\n{{}}")
     );
+}
+
+/// hyper's connection and its body wake each other, and here both are polled by one task: it was
+/// polled a second time for every chunk.
+#[tokio::test]
+async fn a_chunk_wakes_once_and_what_has_been_taken_wakes_nobody() {
+    let (listener, endpoint) = listen().await;
+    let transport = transport();
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        read_request(&mut socket).await;
+        socket.write_all(CHUNKED.as_bytes()).await.unwrap();
+        socket.write_all(b"2\r\nhi\r\n").await.unwrap();
+        socket
+    });
+    let mut exchange = open(&transport, &endpoint).await.send(post("{}"));
+    until(&mut exchange, "chunk hi").await;
+    let mut socket = server.await.unwrap();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut cx = Context::from_waker(&waker);
+
+    assert!(exchange.poll_step(&mut cx).is_pending());
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 0);
+    socket.write_all(b"2\r\nho\r\n").await.unwrap();
+    assert!(within(SOON, || wakes.0.load(Ordering::SeqCst) > 0).await);
+    let step = exchange.poll_step(&mut cx);
+
+    assert!(matches!(step, Poll::Ready(Ok(Step::Chunk(chunk))) if chunk == "ho"));
+    assert!(exchange.poll_step(&mut cx).is_pending());
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 #[tokio::test]
