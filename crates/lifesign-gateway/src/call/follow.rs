@@ -68,6 +68,12 @@ impl Call {
             &budget,
             random,
         );
+        let decision = match decision {
+            Decision::Retry { .. } if self.may_have_acted(&failure) => Decision::GiveUp {
+                reason: GiveUp::NotRetryable,
+            },
+            decision => decision,
+        };
         let asked = end.hints.wait.filter(|wait| !wait.is_zero());
         let is_limit = matches!(failure.code.tier(), Some(Tier::Overload | Tier::Rate));
         if let Some(asked) = asked.filter(|_| is_limit) {
@@ -121,6 +127,15 @@ impl Call {
                 }))
             }
         }
+    }
+
+    /// Returns whether the upstream may have done what a repetition would do again: a path that is
+    /// not understood may create something. Refusals for load or rate say that it did not.
+    fn may_have_acted(&self, failure: &Failure) -> bool {
+        self.order.manner == Manner::Plain
+            && !self.order.outbound.method.is_idempotent()
+            && failure.code != FailureCode::Connect
+            && failure.code.tier() == Some(Tier::Transport)
     }
 
     /// Returns whether another upstream is asked at once.

@@ -184,6 +184,27 @@ async fn other_paths_pass_with_method_query_body_and_status() {
 }
 
 #[tokio::test]
+async fn what_may_have_been_done_already_is_not_asked_for_again() {
+    let failed = || response("HTTP/1.1 500 Oops\r\ncontent-type: text/plain", "oops");
+    for (ask, requests) in [
+        (Ask::post("/v1/batches", "{\"input\":1}"), 1),
+        (Ask::get("/v1/batches"), 2),
+    ] {
+        let (raw, gate) = raw_gate("").await;
+        raw.next(failed());
+        raw.next(response(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain",
+            "fine",
+        ));
+
+        let got = gate.ask(&ask).await;
+
+        assert_eq!(raw.requests().len(), requests);
+        assert_eq!(got.status, if requests == 1 { 500 } else { 200 });
+    }
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed_and_not_passed_on() {
     let elsewhere = Raw::start().await;
     let (raw, gate) = raw_gate("").await;
