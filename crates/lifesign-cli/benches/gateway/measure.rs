@@ -26,6 +26,7 @@ struct Scale {
     idle: usize,
     leaving: usize,
     settle: Duration,
+    gone: Duration,
     silent: usize,
     beat: Duration,
     beats: u32,
@@ -40,7 +41,9 @@ const FULL: Scale = Scale {
     short_for: Duration::from_secs(4),
     idle: 2_000,
     leaving: 1_000,
-    settle: Duration::from_secs(5),
+    settle: Duration::from_secs(3),
+    // The gateway's allocator gives back what has been free for 10 s.
+    gone: Duration::from_secs(15),
     silent: 9_000,
     beat: Duration::from_secs(15),
     beats: 2,
@@ -57,6 +60,7 @@ const QUICK: Scale = Scale {
     idle: 40,
     leaving: 20,
     settle: Duration::from_millis(100),
+    gone: Duration::from_millis(100),
     silent: 50,
     beat: Duration::from_millis(500),
     beats: 2,
@@ -209,7 +213,7 @@ async fn passing(
     drop(streams);
     wait_for_left(upstream, scale.idle).await?;
     upstream.take_left();
-    sleep(scale.settle).await;
+    sleep(scale.gone).await;
     if let Some(bytes) = resident()? {
         table.add(REST_AFTER, kind, bytes / MIB);
     }

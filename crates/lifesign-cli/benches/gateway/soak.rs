@@ -463,8 +463,8 @@ const STREAMS: usize = 500;
 const IDLE: usize = 4;
 /// The longest time between two frames.
 const PACE_MS: u64 = 300;
-/// What memory may grow by, whatever there is.
-const SLACK: u64 = 4 << 20;
+/// What memory may grow by, whatever there is: a short soak is hardly warm before it ends.
+const SLACK: u64 = 16 << 20;
 
 const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 28\r\n\
     content-type: application/json\r\n\r\n{\"error\":{\"message\":\"busy\"}}";

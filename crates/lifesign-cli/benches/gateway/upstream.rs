@@ -157,10 +157,10 @@ fn model(body: &str) -> &str {
         .map_or("", |(model, _)| model)
 }
 
-/// A short answer, which is sent in one piece.
+/// A short answer, all of whose frames are one chunk.
 static SHORT: LazyLock<String> = LazyLock::new(|| {
-    let frames = chunked(&frame(" word")).repeat(SHORT_FRAMES);
-    format!("{STREAM_HEAD}{frames}{}0\r\n\r\n", chunked(FINISH))
+    let frames = frame(" word").repeat(SHORT_FRAMES) + FINISH;
+    format!("{STREAM_HEAD}{}0\r\n\r\n", chunked(&frames))
 });
 
 /// The frames of a short answer, besides those that end it.

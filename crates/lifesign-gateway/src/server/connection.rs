@@ -43,7 +43,11 @@ pub(super) async fn serve<S: Service>(
     let answer = service_fn(|request| {
         let (service, worker) = (Arc::clone(&service), Arc::clone(&worker));
         let peer = Arc::clone(&peer);
-        async move { Ok::<_, Infallible>(answer(&*service, &worker, &peer, request).await) }
+        // In a box of its own, which is gone once the response begins: what hyper keeps of the
+        // future lasts as long as the connection.
+        Box::pin(
+            async move { Ok::<_, Infallible>(answer(&*service, &worker, &peer, request).await) },
+        )
     });
     // 100 headers are hyper's default, for which alone it needs no memory of its own.
     let mut connection = pin!(
