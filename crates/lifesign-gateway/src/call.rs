@@ -90,6 +90,8 @@ struct Last {
     target: Option<usize>,
     /// The number of the last event that passed.
     sequence: Option<u64>,
+    /// The name of the profile in force.
+    profile: Option<&'static str>,
     answer: Answer,
 }
 
@@ -157,6 +159,7 @@ impl Call {
             at: clock::timestamp(),
             key: Some(order.caller.name.as_str().to_owned()).filter(|name| !name.is_empty()),
             route: order.route.clone(),
+            wire: order.wire.name().to_owned(),
             model: order.model.clone(),
             streamed: order.manner == Manner::Frames,
         };

@@ -29,4 +29,4 @@ mod service;
 mod target;
 
 pub use gateway::{ConfigSource, GatewayServer, ServeError, Stopper};
-pub use records::{CallEnded, CallStarted, LoggedRecords, Record, Records};
+pub use records::{AttemptEnded, CallEnded, CallStarted, CutPoint, LoggedRecords, Record, Records};

@@ -1,8 +1,10 @@
 //! What is written down: one stream of records, whoever keeps them.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use lifesign::Outcome;
-use lifesign_core::{AttemptRecord, FailureReport, Usage};
+use lifesign_core::{AttemptRecord, FailureReport, Gaps, Usage};
 use serde::Serialize;
 
 /// Something that happened to a call.
@@ -12,12 +14,7 @@ pub enum Record {
     /// A call was admitted.
     Started(CallStarted),
     /// An attempt of a call ended.
-    Attempt {
-        /// The call.
-        call: String,
-        /// What the attempt amounted to.
-        attempt: Box<AttemptRecord>,
-    },
+    Attempt(Box<AttemptEnded>),
     /// A call ended. Every call that started ends in exactly one of these.
     Ended(Box<CallEnded>),
 }
@@ -33,10 +30,49 @@ pub struct CallStarted {
     pub key: Option<String>,
     /// The path that was asked for.
     pub route: String,
+    /// The name of the wire that the caller speaks.
+    pub wire: String,
     /// The model that was asked for.
     pub model: Option<String>,
     /// Whether the caller wants a stream.
     pub streamed: bool,
+}
+
+/// An attempt that has ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct AttemptEnded {
+    /// The call's id.
+    pub call: String,
+    /// When, in UTC.
+    pub at: Timestamp,
+    /// What the attempt amounted to.
+    #[serde(flatten)]
+    pub attempt: AttemptRecord,
+    /// When it began, since the call began.
+    pub began_ms: u64,
+    /// The model that was asked for, as the upstream calls it.
+    pub model: Option<String>,
+    /// The profile in force.
+    pub profile: String,
+    /// Why, unless it is complete.
+    pub failure: Option<FailureReport>,
+    /// Where it broke off, if it had brought content by then.
+    pub cut_point: Option<CutPoint>,
+    /// How long each clock stood in each phase.
+    pub gaps: Gaps,
+}
+
+/// Where an answer broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CutPoint {
+    /// Bytes of the answer's body until then.
+    pub bytes: u64,
+    /// Whole frames until then.
+    pub frames: u64,
+    /// When the last content came, since the call began.
+    pub last_content_ms: u64,
+    /// The number of the last event that was passed on, on a wire that numbers them.
+    pub sequence: Option<u64>,
 }
 
 /// A call that has ended.
@@ -51,6 +87,10 @@ pub struct CallEnded {
     pub failure: Option<FailureReport>,
     /// Who answered, or whose failure it is.
     pub upstream: Option<String>,
+    /// The model that was asked for last, as the upstream calls it.
+    pub upstream_model: Option<String>,
+    /// The profile in force at the last attempt; none where there was no attempt.
+    pub profile: Option<String>,
     /// The model that answered, as the provider names it.
     pub answered_by: Option<String>,
     /// Why the answer ended, as the provider wrote it.
@@ -83,6 +123,21 @@ pub trait Records: Send + Sync {
     fn record(&self, record: &Record);
 }
 
+impl<R: Records + ?Sized> Records for Arc<R> {
+    fn record(&self, record: &Record) {
+        (**self).record(record);
+    }
+}
+
+/// Each of them takes every record, in this order.
+impl<R: Records> Records for Vec<R> {
+    fn record(&self, record: &Record) {
+        for records in self {
+            records.record(record);
+        }
+    }
+}
+
 /// Writes one line of log for each call that ends, and one for each attempt that fails.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoggedRecords;
@@ -91,7 +146,8 @@ impl Records for LoggedRecords {
     fn record(&self, record: &Record) {
         match record {
             Record::Started(_) => {}
-            Record::Attempt { call, attempt } => {
+            Record::Attempt(ended) => {
+                let AttemptEnded { call, attempt, .. } = &**ended;
                 if attempt.outcome != lifesign_core::AttemptOutcome::Completed {
                     let outcome = serde_json::to_string(&attempt.outcome).unwrap_or_default();
                     tracing::info!(

@@ -1,10 +1,9 @@
 //! How a call ends, and what is written down.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use lifesign::attempt::Cause;
 use lifesign::{Doing, Outcome};
+use lifesign_core::duration::whole_millis;
 use lifesign_core::{BoundName, Failure, FailureCode, FailureReport, Phase};
 use lifesign_wire::Answer;
 
@@ -116,21 +115,23 @@ impl Call {
     }
 
     pub(super) fn write_down(&mut self, outcome: Outcome, failure: Option<FailureReport>) {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let upstream_model = self.upstream_model().map(str::to_owned);
         let ended = CallEnded {
             started: self.live.started.clone(),
             outcome,
             failure,
             upstream: self.last.upstream.take(),
+            upstream_model,
+            profile: self.last.profile.map(str::to_owned),
             answered_by: self.last.answer.model.take(),
             finish_reason: self.last.answer.finish_reason.take(),
             usage: self.last.answer.usage,
             attempts: std::mem::take(&mut self.records),
             status: self.times.status,
-            elapsed_ms: millis(self.clock.elapsed()),
-            queued_ms: millis(self.times.queued),
-            held_ms: millis(self.times.held),
-            retry_wait_ms: millis(self.times.retry_wait),
+            elapsed_ms: whole_millis(self.clock.elapsed()),
+            queued_ms: whole_millis(self.times.queued),
+            held_ms: whole_millis(self.times.held),
+            retry_wait_ms: whole_millis(self.times.retry_wait),
             beats: self.times.beats,
             bytes_out: self.times.bytes_out,
         };

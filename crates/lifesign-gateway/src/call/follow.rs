@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lifesign::Doing;
 use lifesign::attempt::{AttemptEnd, Cause};
+use lifesign::{Doing, clock};
+use lifesign_core::duration::whole_millis;
 use lifesign_core::{
-    BoundName, Budget, Commit, Decision, Failure, FailureCode, GiveUp, Past, Tier, decide,
+    AttemptRecord, BoundName, Budget, Commit, Decision, Failure, FailureCode, FailureReport,
+    GiveUp, Past, Tier, Watch, decide,
 };
 
 use super::{Attempting, Call, Fault, Item, State};
 use crate::breaker::AttemptMark;
-use crate::records::Record;
+use crate::records::{AttemptEnded, CutPoint, Record};
 use crate::relay::Manner;
 use crate::target::OutboundBody;
 
@@ -217,11 +219,11 @@ impl Call {
 
     /// Closes the books of an attempt, and returns its failure if it has a cause.
     pub(super) fn close(&mut self, end: &AttemptEnd, attempting: &Attempting) -> Option<Failure> {
-        let tally = self.monitor.end_attempt().map(|watch| {
+        let watch = self.monitor.end_attempt();
+        if let Some(watch) = &watch {
             self.lifetime_spent = watch.lifetime();
-            watch.tally()
-        });
-        let tally = tally.unwrap_or_default();
+        }
+        let tally = watch.as_ref().map(Watch::tally).unwrap_or_default();
         let number = self.next_number();
         let target = Arc::clone(&self.order.targets[attempting.target]);
         let failure = end.failure(number, &attempting.upstream, &tally);
@@ -240,11 +242,25 @@ impl Call {
         target
             .lane
             .record(mark(failure.as_ref(), first_content), now);
-        self.hub.records.record(&Record::Attempt {
-            call: self.order.id.clone(),
-            attempt: Box::new(record.clone()),
-        });
+        let has_partial = failure.is_some() && !end.answer.is_empty();
+        let sequence = attempting.attempt.intake().last_sequence();
+        let profile = attempting.settings.profile.value.name();
+        let model = self.order.model.as_deref();
+        self.hub
+            .records
+            .record(&Record::Attempt(Box::new(AttemptEnded {
+                call: self.order.id.clone(),
+                at: clock::timestamp(),
+                attempt: record.clone(),
+                began_ms: whole_millis(attempting.began),
+                model: model.map(|model| target.config.model(model).to_owned()),
+                profile: profile.to_owned(),
+                failure: failure.as_ref().map(FailureReport::from),
+                cut_point: has_partial.then(|| cut_point(&record, end.ages.content, sequence)),
+                gaps: watch.map(|watch| *watch.gaps()).unwrap_or_default(),
+            })));
         self.records.push(record);
+        self.last.profile = Some(profile);
         self.last.upstream = Some(target.name().to_owned());
         self.last.target = Some(attempting.target);
         failure
@@ -290,6 +306,15 @@ impl Call {
             is_committed: commit != Commit::Nothing,
             attempts: self.records.len(),
         })
+    }
+}
+
+fn cut_point(record: &AttemptRecord, content_age: Duration, sequence: Option<u64>) -> CutPoint {
+    CutPoint {
+        bytes: record.bytes,
+        frames: record.frames,
+        last_content_ms: record.ended_ms.saturating_sub(whole_millis(content_age)),
+        sequence,
     }
 }
 

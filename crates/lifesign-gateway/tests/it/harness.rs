@@ -130,7 +130,7 @@ impl Gate {
             let records = self.records().into_iter();
             let ended = records.filter_map(|record| match record {
                 Record::Ended(ended) => Some(*ended),
-                Record::Started(_) | Record::Attempt { .. } => None,
+                Record::Started(_) | Record::Attempt(_) => None,
             });
             ended.collect()
         };

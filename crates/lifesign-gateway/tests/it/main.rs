@@ -22,6 +22,8 @@ mod passing;
 #[cfg(test)]
 mod play;
 #[cfg(test)]
+mod records;
+#[cfg(test)]
 mod relay;
 #[cfg(test)]
 mod whole;
