@@ -180,7 +180,7 @@ async fn passing(
 ) -> Result<()> {
     proxy.way.open().await?.call("short").await?;
     let resident = || -> Result<Option<f64>> {
-        let bytes = proxy.process.as_ref().map(|it| it.resident_bytes());
+        let bytes = proxy.process.as_ref().map(Process::resident_bytes);
         Ok(bytes.transpose()?.map(as_f64))
     };
     if let Some(bytes) = resident()? {

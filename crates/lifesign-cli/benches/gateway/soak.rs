@@ -151,8 +151,8 @@ pub(crate) async fn play(reading: &mut Reading, part: Part, attempt: u32) -> io:
     }
     match part.fault {
         Fault::Cut => {
-            let half = chunked(&frame("half")[..40]);
-            reading.socket.write_all(half.as_bytes()).await?;
+            let half: String = frame("half").chars().take(40).collect();
+            reading.socket.write_all(chunked(&half).as_bytes()).await?;
             return Ok(false);
         }
         Fault::Reset => {

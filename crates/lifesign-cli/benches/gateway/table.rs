@@ -65,26 +65,26 @@ impl Table {
     }
 
     pub(crate) fn print(&self) {
-        let mut head = format!("\n{:48}", self.title);
-        for kind in Kind::ALL {
-            head += &format!(" {:>9}", kind.name());
-        }
-        say(&format!("{head} {:>9} {:>9}", "goal", "by nginx"));
+        let column = |text: &str| format!(" {text:>9}");
+        let names: String = Kind::ALL.map(Kind::name).map(column).concat();
+        let title = &self.title;
+        say(&format!(
+            "\n{title:48}{names} {:>9} {:>9}",
+            "goal", "by nginx"
+        ));
         for row in &self.rows {
-            let mut line = format!("{:48}", row.name);
-            for kind in Kind::ALL {
-                let value = row.of(kind).map(number).unwrap_or_default();
-                line += &format!(" {value:>9}");
-            }
+            let values = Kind::ALL.map(|kind| row.of(kind).map(number).unwrap_or_default());
+            let values = values.map(|value| column(&value)).concat();
             let goal = row.goal.map(number).unwrap_or_default();
-            let here = row.nginx.and(row.goal_here()).map(number);
+            let here = row.nginx.and_then(|_| row.goal_here()).map(number);
             let here = here.unwrap_or_default();
             let verdict = match row.is_reached() {
                 Some(true) => "reached",
                 Some(false) => "MISSED",
                 None => "",
             };
-            say(&format!("{line} {goal:>9} {here:>9}  {verdict}"));
+            let name = row.name;
+            say(&format!("{name:48}{values} {goal:>9} {here:>9}  {verdict}"));
         }
     }
 }

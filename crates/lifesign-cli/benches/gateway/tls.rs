@@ -14,7 +14,7 @@ use crate::Result;
 pub(crate) struct Certificate {
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
-    /// Both in one file, as HAProxy wants them.
+    /// Both in one file, as `HAProxy` wants them.
     pub(crate) both: PathBuf,
 }
 
