@@ -281,7 +281,7 @@ impl Conversation {
             self.has_passed,
         );
         self.beats.note_sent();
-        self.call.times_mut().beats += 1;
+        self.call.times_mut().beats.note(&beat);
         self.seam.ours(beat)
     }
 

@@ -26,7 +26,7 @@ use crate::holds::{Pass, Passage};
 use crate::hub::Hub;
 use crate::lane::{Permit, Probe, Ticket};
 use crate::rate::CountedCall;
-use crate::records::{CallStarted, Record};
+use crate::records::{BeatForms, CallStarted, Record};
 use crate::registry::LiveCall;
 use crate::relay::{Manner, Piece, Relay};
 use crate::server::Peer;
@@ -101,7 +101,7 @@ pub(crate) struct Times {
     queued: Duration,
     held: Duration,
     retry_wait: Duration,
-    pub(crate) beats: u64,
+    pub(crate) beats: BeatForms,
     pub(crate) bytes_out: u64,
     pub(crate) status: Option<u16>,
 }

@@ -185,6 +185,7 @@ impl GatewayServer {
         let server = Server::bind(&listen, inherited, tls.clone(), limits)?;
         let drain_limit = config.serve.drain.value;
         let hub = Arc::new(Hub::new(config, records, workers.get(), variable)?);
+        hub.set_pulse(server.pulse());
         Ok(Self {
             server,
             gateway: Arc::new(Gateway { hub }),
@@ -294,6 +295,16 @@ struct Reloading {
 
 impl Reload for Reloading {
     fn reload(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let reloaded = self.try_reload();
+        if reloaded.is_err() {
+            self.hub.metrics.handle_refused_reload();
+        }
+        reloaded
+    }
+}
+
+impl Reloading {
+    fn try_reload(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let config = self.source.load()?;
         let plan = self.hub.plan();
         warn_of_restarts(&plan.config, &config);

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use lifesign::clock::{CallClock, timestamp_after};
+use lifesign_core::duration::whole_millis;
 use lifesign_core::{FailureCode, HoldKey, HoldWait};
 
 use crate::lane::{Gate, Permit, Ticket, ToWake};
@@ -63,6 +64,7 @@ impl Holds {
         let table = Table {
             holds: lifesign_core::Holds::new(capacity),
             ramps: BTreeMap::new(),
+            raised: BTreeMap::new(),
         };
         Arc::new(Self {
             clock: CallClock::start(),
@@ -111,13 +113,26 @@ impl Holds {
         ramp.probe = hold.probe;
         ramp.raised += 1;
         let none = ramp.set_width(0);
+        let is_longer = before != Some(hold.until);
+        if is_longer {
+            let times = table.raised.entry((key.upstream.clone(), why.name()));
+            *times.or_default() += 1;
+        }
         drop(table);
         wake_all(evicted.into_iter().chain([none]));
-        if before != Some(hold.until) {
+        if is_longer {
             let HoldKey {
                 upstream, model, ..
             } = key;
-            tracing::warn!(upstream, model, why = why.name(), ?wait, "hold raised");
+            let wait_ms = whole_millis(wait);
+            tracing::warn!(
+                call,
+                upstream,
+                model,
+                why = why.name(),
+                wait_ms,
+                "hold raised"
+            );
         }
     }
 
@@ -157,6 +172,14 @@ impl Holds {
         listed.collect()
     }
 
+    /// Returns how often a hold of an upstream was raised or made longer, and for which failure.
+    pub(crate) fn times_raised(&self) -> Vec<(String, &'static str, u64)> {
+        let table = self.table();
+        let raised = table.raised.iter();
+        let raised = raised.map(|((upstream, why), times)| (upstream.clone(), *why, *times));
+        raised.collect()
+    }
+
     /// Ends the hold that is [listed](Self::list) as `id`. Returns whether there is one.
     pub(crate) fn release(&self, id: &str) -> bool {
         let now = self.clock.elapsed();
@@ -168,7 +191,7 @@ impl Holds {
         let to_wake = table.release(&key);
         drop(table);
         wake_all(to_wake);
-        released(&key, "hand");
+        released(&key, "hand", None);
         true
     }
 
@@ -185,7 +208,7 @@ impl Holds {
                 let to_wake = table.release(key);
                 drop(table);
                 wake_all(to_wake);
-                released(key, "probe");
+                released(key, "probe", Some(call));
             }
             return;
         }
@@ -252,6 +275,8 @@ impl fmt::Debug for Holds {
 struct Table {
     holds: lifesign_core::Holds<HoldKey>,
     ramps: BTreeMap<HoldKey, Ramp>,
+    /// How often holds were raised or made longer, by upstream and failure.
+    raised: BTreeMap<(String, &'static str), u64>,
 }
 
 impl Table {
@@ -445,11 +470,11 @@ fn wake_all(to_wake: impl IntoIterator<Item = ToWake>) {
     to_wake.into_iter().for_each(ToWake::wake);
 }
 
-fn released(key: &HoldKey, by: &str) {
+fn released(key: &HoldKey, by: &str, call: Option<&str>) {
     let HoldKey {
         upstream, model, ..
     } = key;
-    tracing::info!(upstream, model, by, "hold released");
+    tracing::info!(call, upstream, model, by, "hold released");
 }
 
 const fn gate_limits(width: usize) -> QueueLimits {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -18,11 +18,13 @@ use crate::config::{CallerKey, GatewayConfig, GatewayUpstream};
 use crate::guest::{GuestRules, KeyHash, KeyTable};
 use crate::holds::Holds;
 use crate::lane::Lane;
+use crate::metrics::Metrics;
 use crate::queue::{KeyName, QueueLimits};
 use crate::rate::{CallCount, CountedCall, Rate};
 use crate::records::Records;
 use crate::registry::Registry;
 use crate::room::Room;
+use crate::server::Pulse;
 use crate::target::{Target, Ways};
 
 /// What calls share.
@@ -31,6 +33,9 @@ pub(crate) struct Hub {
     pub(crate) holds: Arc<Holds>,
     pub(crate) registry: Registry,
     pub(crate) records: Arc<dyn Records>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The signs of life of the workers, once there are some.
+    pulse: OnceLock<Pulse>,
     plan: ArcSwap<Plan>,
     /// By name, so that a reload finds them again.
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
@@ -116,12 +121,16 @@ impl Hub {
         let lanes = Mutex::default();
         let callers = Mutex::default();
         let room = Room::new(config.limits.buffered_total.value);
+        let metrics = Arc::new(Metrics::new(&config));
+        let records: Vec<Arc<dyn Records>> = vec![Arc::clone(&metrics) as _, records];
         let plan = Plan::new(config, workers, &lanes, &callers, variable)?;
         Ok(Self {
             clock: CallClock::start(),
             holds: Holds::new(),
             registry: Registry::default(),
-            records,
+            records: Arc::new(records),
+            metrics,
+            pulse: OnceLock::new(),
             plan: ArcSwap::from_pointee(plan),
             lanes,
             callers,
@@ -139,6 +148,7 @@ impl Hub {
     ) -> Result<(), SettingError> {
         let plan = Plan::new(config, self.workers, &self.lanes, &self.callers, variable)?;
         self.room.set_limit(plan.config.limits.buffered_total.value);
+        self.metrics.configure(&plan.config);
         self.plan.store(Arc::new(plan));
         Ok(())
     }
@@ -157,6 +167,17 @@ impl Hub {
             .iter()
             .find(|known| known.shares_key_with(target));
         Arc::clone(&now.map_or(target, |known| known).upstream)
+    }
+
+    /// Notes where the signs of life of the workers are.
+    pub(crate) fn set_pulse(&self, pulse: Pulse) {
+        // There is one server to a hub.
+        let _is_first = self.pulse.set(pulse).is_ok();
+    }
+
+    /// Returns the signs of life of the workers.
+    pub(crate) fn pulse(&self) -> Option<&Pulse> {
+        self.pulse.get()
     }
 
     /// Notes that a request body is kept for further attempts.

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -22,6 +23,21 @@ pub(crate) struct Lane {
     name: String,
     gate: Arc<Gate>,
     breakers: Mutex<Breakers>,
+    opened: Opened,
+}
+
+/// How often each breaker opened.
+#[derive(Debug, Default)]
+struct Opened {
+    failures: AtomicU64,
+    slowness: AtomicU64,
+}
+
+/// How often each breaker opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimesOpened {
+    pub(crate) failures: u64,
+    pub(crate) slowness: u64,
 }
 
 /// How full a lane is.
@@ -44,6 +60,7 @@ impl Lane {
             name,
             gate: Gate::new(limits),
             breakers: Mutex::new(Breakers::new(breaker)),
+            opened: Opened::default(),
         })
     }
 
@@ -92,6 +109,14 @@ impl Lane {
         self.breakers().states(now)
     }
 
+    /// Returns how often each breaker opened.
+    pub(crate) fn times_opened(&self) -> TimesOpened {
+        TimesOpened {
+            failures: self.opened.failures.load(Ordering::Relaxed),
+            slowness: self.opened.slowness.load(Ordering::Relaxed),
+        }
+    }
+
     /// Tells that an attempt starts. Where it is the one that a half-open breaker waits for, other
     /// calls are sent elsewhere until what is returned is dropped.
     ///
@@ -101,17 +126,21 @@ impl Lane {
         is_probe.then(|| Probe(Arc::clone(self)))
     }
 
-    /// Records what an attempt showed.
-    pub(crate) fn record(&self, outcome: AttemptMark, now: Duration) {
+    /// Records what an attempt of `call` showed.
+    pub(crate) fn record(&self, outcome: AttemptMark, now: Duration, call: &str) {
         let BreakerChanges { failures, slowness } = self.breakers().handle_mark(outcome, now);
         let upstream = &*self.name;
-        for (breaker, change) in [("failures", failures), ("slowness", slowness)] {
+        for (breaker, change, opened) in [
+            ("failures", failures, &self.opened.failures),
+            ("slowness", slowness, &self.opened.slowness),
+        ] {
             match change {
                 Some(BreakerState::Open) => {
-                    tracing::warn!(upstream, breaker, "breaker opened");
+                    opened.fetch_add(1, Ordering::Relaxed);
+                    tracing::warn!(call, upstream, breaker, "breaker opened");
                 }
                 Some(BreakerState::Closed | BreakerState::HalfOpen) => {
-                    tracing::info!(upstream, breaker, "breaker closed");
+                    tracing::info!(call, upstream, breaker, "breaker closed");
                 }
                 None => {}
             }

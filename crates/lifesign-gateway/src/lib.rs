@@ -15,6 +15,7 @@ mod holds;
 mod hub;
 mod lane;
 mod lifecycle;
+mod metrics;
 mod queue;
 mod rate;
 mod records;
@@ -29,4 +30,6 @@ mod service;
 mod target;
 
 pub use gateway::{ConfigSource, GatewayServer, ServeError, Stopper};
-pub use records::{AttemptEnded, CallEnded, CallStarted, CutPoint, LoggedRecords, Record, Records};
+pub use records::{
+    AttemptEnded, BeatForms, CallEnded, CallStarted, CutPoint, LoggedRecords, Record, Records,
+};

@@ -48,6 +48,8 @@ pub struct AttemptEnded {
     /// What the attempt amounted to.
     #[serde(flatten)]
     pub attempt: AttemptRecord,
+    /// The path that was asked for.
+    pub route: String,
     /// When it began, since the call began.
     pub began_ms: u64,
     /// The model that was asked for, as the upstream calls it.
@@ -111,8 +113,36 @@ pub struct CallEnded {
     pub retry_wait_ms: u64,
     /// Beats that were sent to the caller.
     pub beats: u64,
+    /// The same, by what they looked like.
+    pub beat_forms: BeatForms,
     /// Bytes of the answer that were handed to the caller's connection, beats not counted.
     pub bytes_out: u64,
+}
+
+/// Beats by what they looked like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BeatForms {
+    /// Comments of a stream.
+    pub comment: u64,
+    /// Events that mean nothing.
+    pub event: u64,
+    /// White space ahead of a whole body.
+    pub space: u64,
+}
+
+impl BeatForms {
+    /// Returns how many there were in all.
+    pub const fn total(self) -> u64 {
+        self.comment + self.event + self.space
+    }
+
+    pub(crate) fn note(&mut self, beat: &[u8]) {
+        match beat.first() {
+            Some(b':') => self.comment += 1,
+            Some(b' ') => self.space += 1,
+            _ => self.event += 1,
+        }
+    }
 }
 
 /// Takes what is written down.

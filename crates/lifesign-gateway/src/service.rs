@@ -62,11 +62,15 @@ impl Service for Gateway {
         };
         match guest.answer(body).await {
             Ok(response) => response,
-            Err(refused) => refused.into_response(wire),
+            Err(refused) => {
+                self.hub.metrics.handle_refusal(refused.refusal.code);
+                refused.into_response(wire)
+            }
         }
     }
 
     fn refuse(&self, request: &Request<Incoming>, refusal: Refusal) -> Response<Body> {
+        self.hub.metrics.handle_refusal(refusal.code);
         Refused::from(refusal).into_response(path::wire_of(request.uri().path()))
     }
 }
@@ -126,6 +130,10 @@ impl Guest<'_> {
             Some(Reserved::Ready) => {
                 let ready = admin::ready(self.hub, &self.plan, self.peer.stage());
                 return Ok(Body::whole(ready));
+            }
+            Some(Reserved::Metrics) => {
+                let metrics = admin::metrics(self.hub, &self.plan, self.peer, &self.parts);
+                return metrics.map(Body::whole).map_err(Refused::from);
             }
             Some(Reserved::Admin(action)) => {
                 let answer = admin::answer(self.hub, &self.plan, self.peer, &self.parts, action);

@@ -132,7 +132,8 @@ impl Call {
             queued_ms: whole_millis(self.times.queued),
             held_ms: whole_millis(self.times.held),
             retry_wait_ms: whole_millis(self.times.retry_wait),
-            beats: self.times.beats,
+            beats: self.times.beats.total(),
+            beat_forms: self.times.beats,
             bytes_out: self.times.bytes_out,
         };
         self.hub.records.record(&Record::Ended(Box::new(ended)));

@@ -241,7 +241,7 @@ impl Call {
             .map(|at| at.saturating_sub(attempting.began));
         target
             .lane
-            .record(mark(failure.as_ref(), first_content), now);
+            .record(mark(failure.as_ref(), first_content), now, &self.order.id);
         let has_partial = failure.is_some() && !end.answer.is_empty();
         let sequence = attempting.attempt.intake().last_sequence();
         let profile = attempting.settings.profile.value.name();
@@ -252,6 +252,7 @@ impl Call {
                 call: self.order.id.clone(),
                 at: clock::timestamp(),
                 attempt: record.clone(),
+                route: self.order.route.clone(),
                 began_ms: whole_millis(attempting.began),
                 model: model.map(|model| target.config.model(model).to_owned()),
                 profile: profile.to_owned(),

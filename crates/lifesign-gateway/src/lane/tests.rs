@@ -231,7 +231,7 @@ fn a_half_open_breaker_is_probed_by_one_attempt_until_that_is_dropped() {
     let lane = Lane::new(String::from("upstream"), limits(1, 1), policy);
     assert_eq!(lane.name(), "upstream");
     assert!(lane.start(Duration::ZERO).is_none());
-    lane.record(AttemptMark::Failed, Duration::ZERO);
+    lane.record(AttemptMark::Failed, Duration::ZERO, "c");
     assert!(lane.is_open(Duration::ZERO));
 
     let later = policy.open_for;
@@ -246,9 +246,9 @@ fn a_half_open_breaker_is_probed_by_one_attempt_until_that_is_dropped() {
         ..policy
     };
     let first_content = Duration::ZERO;
-    lane.record(AttemptMark::Succeeded { first_content }, later);
+    lane.record(AttemptMark::Succeeded { first_content }, later, "c");
     lane.set_breaker(never);
-    lane.record(AttemptMark::Failed, later);
+    lane.record(AttemptMark::Failed, later, "c");
     assert_eq!(lane.breaker_states(later).failures, BreakerState::Closed);
 }
 

@@ -25,7 +25,7 @@ pub(super) struct WorkerPulse {
 }
 
 impl Pulse {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             clock: CallClock::start(),
             workers: Arc::default(),
@@ -39,6 +39,15 @@ impl Pulse {
         workers.iter().all(|beat_at_ms| {
             now_ms.saturating_sub(beat_at_ms.load(Ordering::Relaxed)) <= millis(limit)
         })
+    }
+
+    /// Returns how long ago the worker moved that moved last of all.
+    pub(crate) fn oldest(&self) -> Duration {
+        let now_ms = millis(self.clock.elapsed());
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let beats = workers.iter();
+        let ages = beats.map(|beat_at_ms| now_ms.saturating_sub(beat_at_ms.load(Ordering::Relaxed)));
+        Duration::from_millis(ages.max().unwrap_or_default())
     }
 
     /// Adds a worker, which is alive now.
@@ -78,5 +87,6 @@ mod tests {
         assert!(pulse.is_alive(Duration::from_secs(3)));
         first.beat();
         assert!(!pulse.is_alive(Duration::from_secs(2)));
+        assert_eq!(pulse.oldest(), Duration::from_secs(3));
     }
 }

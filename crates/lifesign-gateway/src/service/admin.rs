@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use lifesign::Doing;
+use prometheus_client::encoding::prometheus_text;
 use serde_json::json;
 
 use super::path::Action;
@@ -83,6 +85,34 @@ pub(super) fn answer(
              upstreams",
         )),
     }
+}
+
+/// Tells Prometheus how it goes.
+pub(super) fn metrics(
+    hub: &Hub,
+    plan: &Plan,
+    peer: &Peer,
+    parts: &Parts,
+) -> Result<Response<Bytes>, Refusal> {
+    admit(plan, peer, parts)?;
+    if !parts.method.is_safe() {
+        return Err(Refusal::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "metrics are read with GET",
+        ));
+    }
+    let text = hub.metrics.text(hub, plan, peer.stage()).map_err(|_| {
+        Refusal::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "unwritable",
+            "the metrics cannot be written",
+        )
+    })?;
+    let mut response = Response::new(Bytes::from(text));
+    let text = HeaderValue::from_static(prometheus_text::CONTENT_TYPE);
+    response.headers_mut().insert(CONTENT_TYPE, text);
+    Ok(response)
 }
 
 /// Lets those in who have the admin key, or where nobody has a key whoever is on this machine.

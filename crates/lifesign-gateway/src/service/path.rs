@@ -26,6 +26,7 @@ impl Asked {
 pub(super) enum Reserved {
     Live,
     Ready,
+    Metrics,
     Admin(Action),
 }
 
@@ -80,6 +81,7 @@ pub(super) fn reserved(parts: &Parts) -> Option<Reserved> {
     match path {
         "/livez" => return Some(Reserved::Live),
         "/readyz" => return Some(Reserved::Ready),
+        "/metrics" => return Some(Reserved::Metrics),
         _ => {}
     }
     let rest = path.strip_prefix("/lifesign")?;
@@ -173,6 +175,7 @@ mod tests {
         let of = |method, uri| reserved(&parts(method, uri));
 
         assert_eq!(of("GET", "/livez"), Some(Reserved::Live));
+        assert_eq!(of("GET", "/metrics"), Some(Reserved::Metrics));
         assert_eq!(
             of("POST", "/lifesign/calls/7/cancel"),
             Some(Reserved::Admin(Action::Cancel("7".to_owned())))

@@ -1,0 +1,195 @@
+//! What may stand in a label: a bounded set of names, whatever callers ask for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{PoisonError, RwLock};
+
+use lifesign_core::{CatalogRow, Target, glob};
+
+use super::semconv;
+use crate::config::GatewayConfig;
+
+/// The names that labels may have.
+#[derive(Debug, Default)]
+pub(super) struct Names(RwLock<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The provider of each upstream.
+    upstreams: BTreeMap<String, &'static str>,
+    keys: BTreeSet<String>,
+    /// Models that are named in the settings, or were answered for early enough.
+    models: BTreeSet<String>,
+    /// How many of them nobody named.
+    unnamed: usize,
+    patterns: Vec<String>,
+}
+
+impl Names {
+    /// Takes in the names of these settings. What was known before stays so.
+    pub(super) fn configure(&self, config: &GatewayConfig) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for upstream in &config.upstreams {
+            let wire = upstream.wire();
+            let row = CatalogRow::of(&Target {
+                wire: &wire.defaults(),
+                host: Some(upstream.client.base_url.host()),
+                model: None,
+            });
+            let provider = semconv::provider(row.map(|row| row.name), wire.name());
+            let name = upstream.name().to_owned();
+            known.upstreams.insert(name, provider);
+        }
+        let keys = config.keys.iter().map(|key| key.name.clone());
+        known.keys.extend(keys);
+        let of_upstreams = config.upstreams.iter().flat_map(|upstream| {
+            let renamed = upstream.rename.iter().map(|(pattern, _)| pattern);
+            upstream.client.models.iter().chain(renamed)
+        });
+        let of_keys = config.keys.iter().flat_map(|key| &key.models);
+        let of_routes = config.routes.iter().map(|route| &route.model);
+        let named: Vec<_> = of_upstreams.chain(of_keys).chain(of_routes).collect();
+        known.patterns.clear();
+        for name in named {
+            if !name.contains('*') {
+                known.models.insert(name.clone());
+            } else if name.bytes().any(|byte| byte != b'*') && !known.patterns.contains(name) {
+                known.patterns.push(name.clone());
+            }
+        }
+    }
+
+    /// Returns the configured upstreams.
+    pub(super) fn upstreams(&self) -> Vec<String> {
+        self.read(|known| known.upstreams.keys().cloned().collect())
+    }
+
+    /// Returns the configured keys.
+    pub(super) fn keys(&self) -> Vec<String> {
+        self.read(|known| known.keys.iter().cloned().collect())
+    }
+
+    /// Returns the label of an upstream.
+    pub(super) fn upstream(&self, name: Option<&str>) -> String {
+        let Some(name) = name else {
+            return NONE.to_owned();
+        };
+        let is_known = self.read(|known| known.upstreams.contains_key(name));
+        if is_known { name } else { OTHER }.to_owned()
+    }
+
+    /// Returns the label of an upstream's provider.
+    pub(super) fn provider(&self, upstream: &str) -> &'static str {
+        self.read(|known| known.upstreams.get(upstream).copied().unwrap_or(OTHER))
+    }
+
+    /// Returns the label of a caller's key.
+    pub(super) fn key(&self, name: Option<&str>) -> String {
+        let Some(name) = name else {
+            return NONE.to_owned();
+        };
+        let is_known = self.read(|known| known.keys.contains(name));
+        if is_known { name } else { OTHER }.to_owned()
+    }
+
+    /// Returns the label of a model: its name if the settings name it or it is one of the first that
+    /// an upstream took, else the pattern that it matches.
+    ///
+    /// A name that no upstream takes is not remembered, so that typing errors fill no table.
+    pub(super) fn model(&self, name: Option<&str>, is_taken: bool) -> String {
+        let Some(name) = name else {
+            return NONE.to_owned();
+        };
+        let (is_known, has_room) = self.read(|known| {
+            let has_room = known.unnamed < MOST_MODELS && name.len() <= LONGEST_MODEL;
+            (known.models.contains(name), has_room)
+        });
+        if is_known {
+            return name.to_owned();
+        }
+        if is_taken && has_room {
+            let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            if known.models.contains(name) {
+                return name.to_owned();
+            }
+            if known.unnamed < MOST_MODELS {
+                known.models.insert(name.to_owned());
+                known.unnamed += 1;
+                return name.to_owned();
+            }
+        }
+        self.read(|known| {
+            let mut patterns = known.patterns.iter();
+            let pattern = patterns.find(|pattern| glob(pattern, name));
+            pattern.map_or(OTHER, String::as_str).to_owned()
+        })
+    }
+
+    fn read<T>(&self, what: impl FnOnce(&Known) -> T) -> T {
+        // Its changes are insertions.
+        what(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Where there is none.
+pub(super) const NONE: &str = "none";
+/// Where there were too many.
+const OTHER: &str = "other";
+/// How many models have a label of their own that no setting names.
+pub(super) const MOST_MODELS: usize = 50;
+/// How long a model's name may be that no setting names.
+const LONGEST_MODEL: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn names() -> Names {
+        let names = Names::default();
+        let upstreams = ["openai=https://api.openai.com".to_owned()];
+        let config = GatewayConfig::from_flags(&upstreams, [], &[]).unwrap();
+        names.configure(&config);
+        let mut known = names.0.write().unwrap();
+        known.models.insert("named".to_owned());
+        known.patterns.push("gpt-*".to_owned());
+        drop(known);
+        names
+    }
+
+    #[test]
+    fn models_beyond_the_first_fall_to_their_pattern_or_to_other() {
+        let names = names();
+
+        for number in 0..MOST_MODELS {
+            let name = format!("m{number}");
+            assert_eq!(names.model(Some(&name), true), name);
+        }
+
+        assert_eq!(names.model(Some("late"), true), "other");
+        assert_eq!(names.model(Some("gpt-late"), true), "gpt-*");
+        assert_eq!(names.model(Some("named"), false), "named");
+        assert_eq!(names.model(Some("m0"), false), "m0");
+        assert_eq!(names.model(None, true), "none");
+    }
+
+    #[test]
+    fn models_that_nobody_took_and_endless_names_get_no_label() {
+        let names = names();
+
+        assert_eq!(names.model(Some("typo"), false), "other");
+        assert_eq!(names.model(Some(&"x".repeat(129)), true), "other");
+        assert_eq!(names.read(|known| known.unnamed), 0);
+    }
+
+    #[test]
+    fn upstreams_and_keys_are_those_of_the_settings() {
+        let names = names();
+
+        assert_eq!(names.upstream(Some("openai")), "openai");
+        assert_eq!(names.upstream(Some("gone")), "other");
+        assert_eq!(names.upstream(None), "none");
+        assert_eq!(names.provider("openai"), "openai");
+        assert_eq!(names.key(Some("gone")), "other");
+    }
+}
