@@ -240,6 +240,8 @@ struct Made {
     part: Part,
     /// Whether the gateway began to answer, so that it must tell of the call.
     has_head: bool,
+    /// Whether the answer came whole.
+    is_whole: bool,
 }
 
 /// Makes one call after the other.
@@ -265,16 +267,29 @@ async fn call_until(until: Instant, way: &Way, ids: &AtomicU64) -> Result<Vec<Ma
                 () = sleep(patience) => {}
             }
             numbered(&text).map_err(|problem| format!("{model}: {problem}"))?;
-            made.push(Made { part, has_head });
+            made.push(Made {
+                part,
+                has_head,
+                is_whole: false,
+            });
             continue;
         }
         let (mut has_head, mut text) = (false, String::new());
         let read = read(&mut caller, part, &mut has_head, &mut text).await;
         read.map_err(|error| format!("{model}: {error}; so far: {text}"))?;
-        check(part, &text).map_err(|problem| format!("{model}: {problem}: {text}"))?;
-        made.push(Made { part, has_head });
+        // A wait beyond the first beat is not slept: the caller is told to wait itself.
+        let is_refused = part.fault == Fault::RateLimited && text == SLOW;
+        if !is_refused {
+            check(part, &text).map_err(|problem| format!("{model}: {problem}: {text}"))?;
+        }
+        let is_whole = part.fault.heals() && !is_refused;
+        made.push(Made {
+            part,
+            has_head,
+            is_whole,
+        });
         // After an answer that is whole the connection serves the next call.
-        kept = part.fault.heals().then_some(caller);
+        kept = is_whole.then_some(caller);
     }
     Ok(made)
 }
@@ -355,7 +370,12 @@ fn account(made: &[Made], said: &Path, upstream: &Upstream) -> Result<()> {
         told.entry(model.to_owned()).or_default().push(how);
     }
     let mut count = 0;
-    for Made { part, has_head } in made {
+    for Made {
+        part,
+        has_head,
+        is_whole,
+    } in made
+    {
         let model = part.to_string();
         let ends = told.remove(&model).unwrap_or_default();
         // A caller that leaves at once may do so before it was heard.
@@ -365,7 +385,7 @@ fn account(made: &[Made], said: &Path, upstream: &Upstream) -> Result<()> {
             [how] if part.fault == Fault::Left => {
                 how.starts_with("cancelled") || how.starts_with("completed")
             }
-            [how] => how.starts_with("completed") == part.fault.heals(),
+            [how] => how.starts_with("completed") == *is_whole,
             _ => false,
         };
         if !is_right {
@@ -471,5 +491,8 @@ const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length:
 
 const RATE_LIMITED: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 28\r\n\
     content-type: application/json\r\nretry-after-ms: 50\r\n\r\n{\"error\":{\"message\":\"slow\"}}";
+
+/// The body of [`RATE_LIMITED`].
+const SLOW: &str = "{\"error\":{\"message\":\"slow\"}}";
 
 const FAILED: &str = "data: {\"error\":{\"message\":\"broken\",\"type\":\"server_error\"}}\n\n";
