@@ -14,6 +14,7 @@ use http::HeaderMap;
 use lifesign::attempt::{Attempt, AttemptStep, ResponseHead};
 use lifesign::clock::{self, CallClock};
 use lifesign::{Doing, LazyTimer, Monitor, Outcome, Upstream};
+use lifesign_core::duration::whole_millis;
 use lifesign_core::{
     AttemptRecord, Failure, FailureCode, FailureReport, HoldKey, Limit, Past, Phase, Setting,
     Settings,
@@ -449,7 +450,20 @@ impl Call {
                         return Poll::Ready(Item::Bytes(bytes));
                     }
                     AttemptStep::Item(Piece::Head) => return Poll::Ready(Item::Head),
-                    AttemptStep::Notice(_) => {}
+                    AttemptStep::Notice(notice) => {
+                        let ages = notice.ages;
+                        tracing::info!(
+                            call = %self.order.id,
+                            attempt = self.records.len() + 1,
+                            upstream = attempting.upstream.name(),
+                            number = notice.number,
+                            phase = notice.phase.name(),
+                            raw_ms = whole_millis(ages.raw),
+                            event_ms = whole_millis(ages.event),
+                            content_ms = whole_millis(ages.content),
+                            "content is quiet"
+                        );
+                    }
                     AttemptStep::Ended(end) => {
                         if let Some(item) = self.conclude(*end) {
                             return Poll::Ready(item);

@@ -1,10 +1,12 @@
 //! What is written down: one stream of records, whoever keeps them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use lifesign::Outcome;
-use lifesign_core::{AttemptRecord, FailureReport, Gaps, Usage};
+use lifesign_core::duration::whole_millis;
+use lifesign_core::{AttemptOutcome, AttemptRecord, FailureCode, FailureReport, Gaps, Usage};
 use serde::Serialize;
 
 /// Something that happened to a call.
@@ -177,22 +179,53 @@ impl Records for LoggedRecords {
         match record {
             Record::Started(_) => {}
             Record::Attempt(ended) => {
-                let AttemptEnded { call, attempt, .. } = &**ended;
-                if attempt.outcome != lifesign_core::AttemptOutcome::Completed {
-                    let outcome = serde_json::to_string(&attempt.outcome).unwrap_or_default();
-                    tracing::info!(
-                        call = %call,
-                        attempt = attempt.n,
-                        upstream = %attempt.upstream,
-                        outcome = %outcome.trim_matches('"'),
-                        status = attempt.status,
-                        "attempt failed"
-                    );
+                if let AttemptOutcome::Failed(code) = ended.attempt.outcome {
+                    log_failure(ended, code);
                 }
             }
             Record::Ended(ended) => log_end(ended),
         }
     }
+}
+
+fn log_failure(ended: &AttemptEnded, code: FailureCode) {
+    let AttemptEnded {
+        call,
+        attempt,
+        failure,
+        ..
+    } = ended;
+    let cut = failure.as_ref().and_then(|failure| {
+        let bound = failure.bound?;
+        Some((bound, failure))
+    });
+    let Some((bound, failure)) = cut else {
+        tracing::info!(
+            call = %call,
+            attempt = attempt.n,
+            upstream = %attempt.upstream,
+            outcome = code.name(),
+            status = attempt.status,
+            "attempt failed"
+        );
+        return;
+    };
+    tracing::warn!(
+        call = %call,
+        attempt = attempt.n,
+        upstream = %attempt.upstream,
+        outcome = code.name(),
+        status = attempt.status,
+        bound = bound.name(),
+        limit_ms = failure.limit_ms,
+        setting = failure.setting.as_deref(),
+        origin = failure.origin.as_deref(),
+        phase = failure.phase.name(),
+        raw_ms = whole_millis(failure.clocks_ms.raw),
+        event_ms = whole_millis(failure.clocks_ms.event),
+        content_ms = whole_millis(failure.clocks_ms.content),
+        "attempt cut"
+    );
 }
 
 fn log_end(ended: &CallEnded) {
@@ -218,7 +251,26 @@ fn log_end(ended: &CallEnded) {
             call = %started.id, key, model, upstream, status,
             attempts = attempts.len(), elapsed_ms, code = failure.code.name(),
             setting = failure.setting.as_deref().unwrap_or("-"),
-            "{}: {}", outcome.name(), failure.message
+            request_id = failure.request_id.as_deref(),
+            "{}: {}", outcome.name(), words(failure)
         ),
+    }
+}
+
+/// Returns what is written into the log of why a call failed.
+///
+/// What a provider says of limits is worth reading at night. What it says of a request, or sends in
+/// place of an answer, may repeat the prompt or be a piece of the answer: that is the caller's.
+fn words(failure: &FailureReport) -> Cow<'_, str> {
+    let what = match failure.code {
+        FailureCode::ProviderError => "the provider reports an error of its own",
+        FailureCode::Rejected => "the provider refused the request",
+        FailureCode::Unreadable => return "what arrived is not the wire that was promised".into(),
+        _ => return failure.message.as_str().into(),
+    };
+    match failure.status {
+        // Where nobody has answered, the words are ours.
+        None => failure.message.as_str().into(),
+        Some(status) => format!("{what} ({status})").into(),
     }
 }

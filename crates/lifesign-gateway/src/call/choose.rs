@@ -7,6 +7,7 @@ use std::time::Duration;
 use lifesign::attempt::{Attempt, Errand, Guard};
 use lifesign::clock;
 use lifesign::{Doing, error_body_limit, read_limits};
+use lifesign_core::duration::whole_millis;
 use lifesign_core::{CallShape, Failure, FailureCode, HoldKey, Phase, Settings, Watch};
 use lifesign_wire::Wire;
 
@@ -44,6 +45,9 @@ impl Call {
                 }
                 Poll::Pending => {
                     self.began_waiting = now;
+                    let call = &*self.order.id;
+                    let upstream = self.target_name(at);
+                    tracing::info!(call, upstream, "call waits behind a hold that has ended");
                     self.state = State::Passing {
                         passage,
                         key,
@@ -82,6 +86,11 @@ impl Call {
         self.most_attempts = self.attempts_allowed(&settings);
         self.monitor.set_attempts(self.most_attempts);
         self.began_waiting = now;
+        if let Some(position) = ticket.position() {
+            let call = &*self.order.id;
+            let upstream = target.name();
+            tracing::info!(call, upstream, position, "call waits in line");
+        }
         self.state = State::Queued {
             ticket,
             pass: Some(pass),
@@ -111,6 +120,13 @@ impl Call {
         let is_short =
             until <= patience || self.is_open && remaining <= settings.retry.max_wait.value;
         if is_short {
+            tracing::info!(
+                call = %self.order.id,
+                upstream = name.as_deref(),
+                why = why.name(),
+                wait_ms = whole_millis(remaining),
+                "call waits for a hold to end"
+            );
             self.last.upstream = name;
             self.monitor.set_doing(Doing::Holding { until });
             self.began_waiting = now;

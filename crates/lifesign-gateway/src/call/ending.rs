@@ -77,8 +77,15 @@ impl Call {
                     self.last.answer.model = end.answer.model;
                 }
             }
-            State::Queued { .. } => self.times.queued += self.waited_since(),
-            State::Held { .. } | State::Passing { .. } => self.times.held += self.waited_since(),
+            State::Queued { target, .. } => {
+                self.times.queued += self.waited_since();
+                failure.upstream = self.target_name(target).map(str::to_owned);
+            }
+            State::Passing { target, .. } => {
+                self.times.held += self.waited_since();
+                failure.upstream = self.target_name(target).map(str::to_owned);
+            }
+            State::Held { .. } => self.times.held += self.waited_since(),
             State::Waiting { .. } => self.times.retry_wait += self.waited_since(),
             State::Choosing | State::Over => {}
         }
@@ -107,6 +114,10 @@ impl Call {
     pub(super) fn finish(&mut self, outcome: Outcome, failure: Option<&Failure>) {
         if self.ended.is_some() {
             return;
+        }
+        // One that found no place has made no attempt that could say whose failure it is.
+        if let Some(upstream) = failure.and_then(|failure| failure.upstream.as_ref()) {
+            self.last.upstream = Some(upstream.clone());
         }
         self.ended = Some((outcome, failure.map(FailureReport::from)));
         self.state = State::Over;

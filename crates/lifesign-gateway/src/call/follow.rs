@@ -90,6 +90,12 @@ impl Call {
             });
             self.waited = Duration::ZERO;
             self.fresh = false;
+            tracing::info!(
+                call = %self.order.id,
+                upstream = attempting.upstream.name(),
+                why = failure.code.name(),
+                "call moves on to another upstream"
+            );
             let fault = self.fault(failure, end, attempting);
             self.first.get_or_insert(fault);
             self.tried.push(attempting.target);
@@ -107,6 +113,13 @@ impl Call {
                 self.tried.clear();
                 self.returns = true;
                 let until = now.saturating_add(after);
+                tracing::info!(
+                    call = %self.order.id,
+                    upstream = attempting.upstream.name(),
+                    why = failure.code.name(),
+                    wait_ms = whole_millis(after),
+                    "call waits to retry"
+                );
                 self.began_waiting = now;
                 self.state = State::Waiting { until };
                 self.monitor.set_doing(Doing::RetryWait { until });

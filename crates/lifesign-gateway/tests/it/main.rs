@@ -16,6 +16,10 @@ mod holds;
 #[cfg(test)]
 mod lines;
 #[cfg(test)]
+mod log;
+#[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod nested;
 #[cfg(test)]
 mod passing;

@@ -176,7 +176,13 @@ async fn an_operator_shows_the_admin_key_and_no_other() {
         .admin("GET", "/lifesign/upstreams")
         .await
         .refused(403);
+    gateway.admin("GET", "/metrics").await.refused(403);
     assert_eq!(gateway.response(&ask("admin-5ecre7")).await.status, 200);
+    let shown = "authorization: Bearer admin-5ecre7\r\n";
+    let metrics = request("GET", "/metrics", shown, "");
+    let metrics = gateway.response(&metrics).await;
+    assert_eq!(metrics.status, 200);
+    assert!(metrics.body.contains("lifesign_build_info"), "{metrics:?}");
     assert_eq!(gateway.admin("GET", "/livez").await.status, 200);
     assert!(!gateway.log().contains("5ecre7"));
 }
@@ -195,6 +201,7 @@ async fn where_callers_have_keys_there_is_no_operator_without_one() {
     let told = gateway.admin("GET", "/lifesign/calls").await.refused(403);
 
     assert!(told.contains("serve.admin_key"), "{told}");
+    gateway.admin("GET", "/metrics").await.refused(403);
 }
 
 #[tokio::test]
