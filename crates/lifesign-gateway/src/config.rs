@@ -16,6 +16,7 @@ use lifesign_wire::Wire;
 pub use self::beats::{BeatForm, Beats, BeatsLayer};
 pub use self::call_layer::{Asked, CallLayer};
 pub use self::caller_key::CallerKey;
+pub use self::journal::JournalConfig;
 pub use self::opened::TlsIdentity;
 pub use self::reference::settings_markdown;
 pub use self::route::Route;
@@ -29,6 +30,7 @@ mod call_layer;
 mod caller_key;
 mod checks;
 mod explain;
+mod journal;
 mod named;
 mod opened;
 mod reference;
@@ -63,6 +65,8 @@ pub struct GatewayConfig {
     pub breaker: Breaker,
     /// The gateway's part of `[limits]`; the rest belongs to each call's settings.
     pub limits: GatewayLimits,
+    /// `[journal]`.
+    pub journal: JournalConfig,
     /// `telemetry.log`.
     pub log: Setting<LogForm>,
     /// Each `[[upstream]]`, then those of the command line.
@@ -145,6 +149,7 @@ impl GatewayConfig {
             serve: tables.serve.clone(),
             breaker: tables.breaker.clone(),
             limits: tables.limits.clone(),
+            journal: tables.journal.clone(),
             log: tables.log.clone(),
             upstreams,
             routes: std::mem::take(&mut tables.routes),

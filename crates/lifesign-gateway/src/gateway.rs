@@ -184,7 +184,13 @@ impl GatewayServer {
         };
         let server = Server::bind(&listen, inherited, tls.clone(), limits)?;
         let drain_limit = config.serve.drain.value;
-        let hub = Arc::new(Hub::new(config, records, workers.get(), variable)?);
+        let journal = config.open_journal()?.map(Arc::new);
+        let records: Arc<dyn Records> = match &journal {
+            Some(journal) => Arc::new(vec![records, Arc::clone(journal) as _]),
+            None => records,
+        };
+        let hub = Hub::new(config, records, journal, workers.get(), variable)?;
+        let hub = Arc::new(hub);
         hub.set_pulse(server.pulse());
         Ok(Self {
             server,
@@ -228,6 +234,7 @@ impl GatewayServer {
         } = self;
         let (drain, pulse) = (server.drain(), server.pulse());
         let hub = Arc::clone(&gateway.hub);
+        let journal = hub.journal.clone();
         let beside = async {
             match life {
                 Some((lifecycle, source)) => {
@@ -237,10 +244,18 @@ impl GatewayServer {
             }
         };
         let served = pin!(server.run(gateway, workers));
-        match select(served, pin!(beside)).await {
-            Either::Left((served, _)) => Ok(served?),
-            Either::Right(((), served)) => Ok(served.await?),
+        let served = match select(served, pin!(beside)).await {
+            Either::Left((served, _)) => served,
+            Either::Right(((), served)) => served.await,
+        };
+        if let Some(journal) = journal {
+            // It may wait for the disk.
+            let closing = tokio::task::spawn_blocking(move || journal.close());
+            if !closing.await.unwrap_or(false) {
+                tracing::error!("the last records are not in the journal");
+            }
         }
+        Ok(served?)
     }
 }
 
@@ -356,6 +371,7 @@ fn warn_of_restarts(old: &GatewayConfig, new: &GatewayConfig) {
             "limits.reader_stall",
             old_limits.reader_stall.value != new_limits.reader_stall.value,
         ),
+        ("[journal]", old.journal != new.journal),
         ("telemetry.log", old.log.value != new.log.value),
     ];
     for (setting, _) in changed.iter().filter(|(_, has_changed)| *has_changed) {

@@ -17,6 +17,7 @@ use crate::breaker::BreakerPolicy;
 use crate::config::{CallerKey, GatewayConfig, GatewayUpstream};
 use crate::guest::{GuestRules, KeyHash, KeyTable};
 use crate::holds::Holds;
+use crate::journal::Journal;
 use crate::lane::Lane;
 use crate::metrics::Metrics;
 use crate::queue::{KeyName, QueueLimits};
@@ -36,6 +37,8 @@ pub(crate) struct Hub {
     pub(crate) metrics: Arc<Metrics>,
     /// The signs of life of the workers, once there are some.
     pulse: OnceLock<Pulse>,
+    /// The one of these that the settings ask for.
+    pub(crate) journal: Option<Arc<Journal>>,
     plan: ArcSwap<Plan>,
     /// By name, so that a reload finds them again.
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
@@ -115,6 +118,7 @@ impl Hub {
     pub(crate) fn new(
         config: GatewayConfig,
         records: Arc<dyn Records>,
+        journal: Option<Arc<Journal>>,
         workers: usize,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, SettingError> {
@@ -131,6 +135,7 @@ impl Hub {
             records: Arc::new(records),
             metrics,
             pulse: OnceLock::new(),
+            journal,
             plan: ArcSwap::from_pointee(plan),
             lanes,
             callers,

@@ -13,6 +13,7 @@ mod gateway;
 mod guest;
 mod holds;
 mod hub;
+pub mod journal;
 mod lane;
 mod lifecycle;
 mod metrics;

@@ -132,8 +132,11 @@ fn what_keeps_a_gateway_from_starting_is_refused_by_a_check() {
              serve.admin_key; accepted: a loopback address or a unix socket, or serve.admin_key",
         ),
         (
-            "[journal]\npath = \"a\"\n".to_owned(),
-            "1:2: journal: cannot be set yet: this version keeps no journal",
+            "[journal]\npath = \"/nowhere/a.db\"\n[[upstream]]\nname = \"a\"\nwire = \"anthropic\"\n\
+             base_url = \"http://127.0.0.1:1\"\n"
+                .to_owned(),
+            "2:8: journal.path: cannot be used: /nowhere/a.db: its directory cannot be used: No such file \
+             or directory (os error 2); accepted: the path of a file in a directory that exists",
         ),
     ] {
         let (_directory, path) = file(&text);

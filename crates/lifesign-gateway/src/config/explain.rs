@@ -3,13 +3,14 @@
 use lifesign::config::KeySource;
 use lifesign_core::duration::human;
 use lifesign_core::written::{limit_text, size_text};
-use lifesign_core::{Explained, FileKey, Setting};
+use lifesign_core::{Explained, FileKey, Limit, Setting};
 
 use super::GatewayConfig;
 use super::beats::BeatForm;
 use super::serve::LogForm;
 use super::table::{SETTINGS, UPSTREAM};
 use super::upstream::{Assemble, Auth, GatewayUpstream, UsageMode};
+use crate::journal::age::age_text;
 
 impl GatewayConfig {
     /// Returns every setting of the gateway's and of `upstream` that does not belong to a call.
@@ -36,6 +37,7 @@ impl GatewayConfig {
             serve,
             breaker,
             limits,
+            journal,
             log,
             ..
         } = self;
@@ -77,6 +79,13 @@ impl GatewayConfig {
                 None => key.default.to_owned(),
             }),
             "limits.reader_stall" => text(&limits.reader_stall, |stall| limit_text(*stall)),
+            "journal.path" => text(&journal.path, path),
+            "journal.keep" => text(&journal.keep, |keep| match keep {
+                Limit::After(keep) => age_text(*keep),
+                Limit::Off => limit_text(*keep),
+            }),
+            "journal.max_size" => text(&journal.max_size, |bytes| size_text(*bytes)),
+            "journal.text" => text(&journal.text, ToString::to_string),
             "telemetry.log" => text(log, |form| word(&LogForm::ALL, &LogForm::WORDS, form)),
             _ => return None,
         };

@@ -33,7 +33,7 @@ impl GatewayConfig {
         }
         self.read_admin_key(&variable)?;
         self.read_tls()?;
-        Ok(())
+        self.check_journal()
     }
 
     /// Reads the key of the admin interface, if there is one.

@@ -50,7 +50,7 @@ the caller, or a proxy before it, that anybody is alive until then. A failure wi
 beginning is a real status either way.
 
 After a change of the file, or SIGHUP, everything is in force for calls to come but `serve.listen`, `serve.drain`,
-`limits.connections`, `limits.reader_stall`, `telemetry.log` and whether TLS is spoken, which take a restart.
+`limits.connections`, `limits.reader_stall`, `[journal]`, `telemetry.log` and whether TLS is spoken, which take a restart.
 ";
 
 const UPSTREAMS: &str = "\
@@ -89,10 +89,12 @@ const REFUSED: &str = "\
 - two keys of one name or one hash; `auth = \"pass\"` beside a `[[key]]`, which would hand the gateway's keys on;
 - an address beyond this machine without a `[[key]]` and `serve.admin_key`, and without TLS unless
   `serve.allow_cleartext` is true;
-- `serve.tls_cert` without `serve.tls_key`, and the other way round.
+- `serve.tls_cert` without `serve.tls_key`, and the other way round;
+- a `journal.path` whose directory does not exist, or that leads to a file that is no journal of this version. A full
+  or broken disk keeps no gateway from starting: [journal.md](journal.md) tells what happens then.
 
 `lifesign config check` also reports what can never act as things stand, and a `beats.every` above a third of the
-silence that a lifesign client allows by default (60 s on anthropic, else 80 s). `[journal]`,
+silence that a lifesign client allows by default (60 s on anthropic, else 80 s).
 `telemetry.otlp_endpoint` and `telemetry.otlp_protocol` are names for later, and refused until then.
 ";
 

@@ -146,6 +146,36 @@ pub(super) const SETTINGS: &[FileKey] = &[
         "how long a reader may take nothing before its call is ended",
     ),
     key(
+        "journal.path",
+        Shape::Text,
+        "the path of a file in a directory that exists",
+        "none",
+        "where every call and attempt is written down; a relative path starts at the directory of \
+         the configuration file",
+    ),
+    key(
+        "journal.keep",
+        Shape::Limit,
+        "a duration such as \"30 days\", or \"off\" for as long as there is room",
+        "30 days",
+        "how long calls are kept",
+    ),
+    key(
+        "journal.max_size",
+        Shape::Size,
+        "a size such as \"2 GiB\", at least 1 MiB",
+        "2 GiB",
+        "the most that the file takes; the oldest calls make room for new ones",
+    ),
+    key(
+        "journal.text",
+        Shape::Flag,
+        "false",
+        "false",
+        "whether prompts and answers are kept too; `true` is refused, since the gateway passes \
+         answers on without keeping them",
+    ),
+    key(
         "telemetry.log",
         Shape::OneOf(&LogForm::WORDS),
         "\"human\" or \"json\"",

@@ -7,6 +7,7 @@ use lifesign_core::{FileKey, Origin, Setting, SettingError};
 
 use super::beats::BeatsLayer;
 use super::caller_key::CallerKey;
+use super::journal::JournalConfig;
 use super::route::Route;
 use super::serve::{Breaker, GatewayLimits, LogForm, Serve};
 use super::table::{ARRAYS, SETTINGS, UPSTREAM};
@@ -22,6 +23,7 @@ pub struct GatewayTables {
     pub(super) serve: Serve,
     pub(super) breaker: Breaker,
     pub(super) limits: GatewayLimits,
+    pub(super) journal: JournalConfig,
     pub(super) log: Setting<LogForm>,
     /// What the file says about beats, weaker than what upstreams, routes and keys say.
     pub(super) beats: BeatsLayer,
@@ -42,6 +44,7 @@ impl Default for GatewayTables {
             serve: Serve::default(),
             breaker: Breaker::default(),
             limits: GatewayLimits::default(),
+            journal: JournalConfig::default(),
             log: Setting::default_value(LogForm::Human),
             beats: BeatsLayer::default(),
             strong_beats: BeatsLayer::default(),
@@ -66,6 +69,11 @@ impl GatewayTables {
             Some(position) => error.with_position(position.as_str()),
             None => error,
         }
+    }
+
+    /// Returns what is said of the journal.
+    pub fn journal(&self) -> &JournalConfig {
+        &self.journal
     }
 
     fn note(&mut self, name: String, entry: &Entry<'_>) {
@@ -96,9 +104,6 @@ impl Extension for GatewayTables {
             "telemetry.otlp_endpoint" | "telemetry.otlp_protocol" => {
                 Some("cannot be set yet: this version exports no traces")
             }
-            _ if name == "journal" || name.starts_with("journal.") => {
-                Some("cannot be set yet: this version keeps no journal")
-            }
             _ => None,
         }
     }
@@ -113,6 +118,7 @@ impl Extension for GatewayTables {
             },
             Some(("breaker", _)) => self.breaker.handle(entry),
             Some(("limits", _)) => self.limits.handle(entry),
+            Some(("journal", _)) => self.journal.handle(entry),
             Some(("telemetry", "log")) => {
                 self.log = entry.setting(LogForm::ALL[entry.one_of(&LogForm::WORDS)?]);
                 Ok(())

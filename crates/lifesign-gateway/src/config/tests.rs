@@ -80,6 +80,12 @@ connections = 5
 reader_stall = "off"
 line = "3 MiB"
 
+[journal]
+path = "calls.db"
+keep = "7 days"
+max_size = "64 MiB"
+text = false
+
 [telemetry]
 log = "json"
 
@@ -157,6 +163,10 @@ beats = {{ form = "space" }}
         (Some(5), Limit::Off)
     );
     assert_eq!(config.log.value, LogForm::Json);
+    let journal = config.journal.settings().unwrap();
+    assert!(journal.path.is_absolute() && journal.path.ends_with("calls.db"));
+    assert_eq!(journal.keep, Some(Duration::from_hours(24 * 7)));
+    assert_eq!(journal.max_size, 64 << 20);
 
     let upstream = &config.upstreams[0];
     assert_eq!((upstream.name(), upstream.lane.as_str()), ("a", "a"));
@@ -333,8 +343,18 @@ fn what_cannot_be_used_is_refused_with_its_place() {
             "2:1: telemetry.otlp_endpoint: cannot be set yet: this version exports no traces",
         ),
         (
-            "[journal]\npath = \"a\"",
-            "1:2: journal: cannot be set yet: this version keeps no journal",
+            "[journal]\ntext = true",
+            "2:8: journal.text: cannot be true: the gateway passes answers on without keeping their text; \
+             accepted: false",
+        ),
+        (
+            "[journal]\nkeep = \"0 days\"",
+            "2:8: journal.keep: \"0 days\" is no time; accepted: a duration such as \"30 days\", or \"off\" \
+             for as long as there is room",
+        ),
+        (
+            "[journal]\nmax_size = \"1 KiB\"",
+            "2:12: journal.max_size: \"1 KiB\" is too little to keep anything; accepted: a size such as \"2 GiB\", at least 1 MiB",
         ),
         (
             "[[upstream]]\nname = \"a\"\nqueue = -1",

@@ -39,7 +39,7 @@ impl Still {
         std::fs::write(&path, text).unwrap();
         let config = GatewayConfig::load(Some(&path), [], &[], &[]).unwrap();
         let records = Arc::new(Nobody::default());
-        let hub = Hub::new(config, records, 1, |_| None).unwrap();
+        let hub = Hub::new(config, records, None, 1, |_| None).unwrap();
         Self { hub }
     }
 

@@ -52,6 +52,7 @@ pub(super) fn ready(hub: &Hub, plan: &Plan, stage: Stage) -> Response<Bytes> {
         "status": state,
         "calls": hub.registry.len(),
         "holds": holds.len(),
+        "journal": hub.journal.as_ref().map(|journal| journal.health()),
     });
     json(status, &body)
 }

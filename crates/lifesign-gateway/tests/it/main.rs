@@ -14,6 +14,8 @@ mod harness;
 #[cfg(test)]
 mod holds;
 #[cfg(test)]
+mod journal;
+#[cfg(test)]
 mod lines;
 #[cfg(test)]
 mod log;

@@ -1,0 +1,193 @@
+//! The journal: every call and attempt in an SQLite file, written beside the calls.
+//!
+//! A bounded channel leads to one thread that writes in batches. What finds no place in the channel
+//! is dropped and counted; nobody who serves a call ever waits for the disk. The tables are
+//! described in `docs/reference/journal.md`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use self::health::Health;
+use self::retention::Retention;
+use self::store::Store;
+use self::writer::{Message, Writer};
+use crate::records::{Record, Records};
+
+pub use self::age::parse_age;
+pub use self::error::JournalError;
+pub use self::health::{JournalHealth, JournalState};
+pub use self::report::{
+    AttemptCount, Bound, Calls, Discarded, FailureCount, Lost, Place, Report, ReportFilter,
+    Silence, Slow, TokenSum, Waits, report,
+};
+
+pub(crate) mod age;
+mod error;
+mod health;
+mod report;
+mod retention;
+mod rows;
+mod schema;
+mod store;
+mod writer;
+
+/// Where a journal is, and how much of it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalSettings {
+    /// The file. Its directory must exist.
+    pub path: PathBuf,
+    /// How long calls are kept; `None` for as long as there is room.
+    pub keep: Option<Duration>,
+    /// The most bytes of the file; the oldest calls make room for new ones.
+    pub max_size: u64,
+}
+
+impl JournalSettings {
+    /// A journal at `path` that keeps 30 days and 2 GiB.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            keep: Some(KEEP),
+            max_size: MAX_SIZE,
+        }
+    }
+}
+
+/// Writes every record into an SQLite file.
+///
+/// # Example
+///
+/// This example shows a gateway inside of another program that keeps a journal of its own.
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use lifesign_gateway::config::GatewayConfig;
+/// use lifesign_gateway::journal::{Journal, JournalSettings};
+/// use lifesign_gateway::GatewayServer;
+///
+/// # async fn serve(config: GatewayConfig) -> Result<(), Box<dyn std::error::Error>> {
+/// let journal = Arc::new(Journal::open(JournalSettings::new("calls.db"))?);
+/// GatewayServer::embed(config, Arc::clone(&journal) as _)?.run().await?;
+/// journal.close();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Journal {
+    messages: SyncSender<Message>,
+    health: Arc<Health>,
+}
+
+impl Journal {
+    /// Opens the file, makes it where there is none, and starts the thread that writes.
+    ///
+    /// A disk that is full or broken is no error here: the journal begins once it can, and
+    /// [`health`](Self::health) says so meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error where waiting would not help: the path leads nowhere, or to something that
+    /// is not a journal this version knows.
+    pub fn open(settings: JournalSettings) -> Result<Self, JournalError> {
+        let health = Arc::new(Health::default());
+        let retention = Retention {
+            keep: settings.keep,
+            max_size: settings.max_size,
+        };
+        let store = match Store::open(&settings.path) {
+            Ok(store) => Some(store),
+            Err(error) if error.may_pass() => {
+                health.set_failing(&error);
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let (messages, received) = sync_channel(CAPACITY);
+        let writer = Writer::new(
+            settings.path,
+            retention,
+            store,
+            received,
+            Arc::clone(&health),
+        );
+        thread::Builder::new()
+            .name("lifesign-journal".to_owned())
+            .spawn(move || writer.run())
+            .map_err(JournalError::thread)?;
+        Ok(Self { messages, health })
+    }
+
+    /// Says whether a journal can be kept at a path, without making one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error where [`open`](Self::open) would.
+    pub fn check(path: &std::path::Path) -> Result<(), JournalError> {
+        match Store::check(path) {
+            Err(error) if !error.may_pass() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns how the writing goes.
+    pub fn health(&self) -> JournalHealth {
+        self.health.get()
+    }
+
+    /// Waits until everything recorded so far is in the file; returns whether it is.
+    pub fn flush(&self) -> bool {
+        self.ask(Message::Flush)
+    }
+
+    /// Writes what there is and ends the writing; returns whether everything is in the file.
+    ///
+    /// It waits for a few seconds at most. What is recorded later is lost.
+    pub fn close(&self) -> bool {
+        self.health.set_closing();
+        self.ask(Message::Close)
+    }
+
+    fn ask(&self, message: fn(SyncSender<bool>) -> Message) -> bool {
+        let (reply, answer) = sync_channel(1);
+        let mut message = message(reply);
+        for _ in 0..LOOKS {
+            match self.messages.try_send(message) {
+                Ok(()) => {
+                    // Whoever does not answer has not written.
+                    return answer.recv_timeout(LOOK * LOOKS).unwrap_or(false);
+                }
+                Err(TrySendError::Full(back)) => message = back,
+                Err(TrySendError::Disconnected(_)) => return false,
+            }
+            thread::sleep(LOOK);
+        }
+        false
+    }
+}
+
+impl Records for Journal {
+    fn record(&self, record: &Record) {
+        let message = Message::Record(Box::new(record.clone()));
+        if self.messages.try_send(message).is_err() {
+            self.health.note_dropped();
+        }
+    }
+}
+
+/// Records that wait to be written: two and a half seconds of 2,000 calls a second.
+pub(crate) const CAPACITY: usize = 16_384;
+
+/// How often, and with which pauses, a place in a full channel is looked for.
+const LOOKS: u32 = 500;
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Where nobody says otherwise.
+pub(crate) const KEEP: Duration = Duration::from_hours(24 * 30);
+pub(crate) const MAX_SIZE: u64 = 2 << 30;
+
+#[cfg(test)]
+mod tests;

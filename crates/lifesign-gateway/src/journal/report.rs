@@ -1,0 +1,576 @@
+//! What a journal tells: who failed of what, who was slow, and what was paid for nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lifesign_core::duration::whole_millis;
+use rusqlite::{Connection, Row, named_params};
+use serde::Serialize;
+
+use super::store::{now, open_to_read};
+use super::{JournalError, schema};
+
+/// Which calls a report is about: those for which all of these hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReportFilter {
+    /// Those that began in this time until now.
+    #[serde(skip)]
+    pub since: Option<Duration>,
+    /// Those that asked this upstream.
+    pub upstream: Option<String>,
+    /// Those for this model, as the caller or as the upstream calls it.
+    pub model: Option<String>,
+    /// Those that failed with this code, or one of whose attempts did.
+    pub code: Option<String>,
+    /// Those made with the caller's key of this name.
+    pub key: Option<String>,
+}
+
+/// What a journal tells, version 1. The fields are described in `docs/reference/journal.md`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The version of this object's shape: 1.
+    pub v: u32,
+    /// The earliest beginning of a call that it is about; none for all that there are.
+    pub since: Option<Timestamp>,
+    /// When it was made.
+    pub until: Timestamp,
+    /// What it is about.
+    pub filter: ReportFilter,
+    /// The calls by their ends.
+    pub calls: Calls,
+    /// Failures of calls and attempts, most frequent first.
+    pub by_code: Vec<FailureCount>,
+    /// Attempts by upstream, most failures first.
+    pub by_upstream: Vec<Place>,
+    /// Attempts by the model that the upstream was asked for, most failures first.
+    pub by_model: Vec<Place>,
+    /// What ran out, most frequent first.
+    pub by_bound: Vec<Bound>,
+    /// The calls that took longest.
+    pub slowest: Vec<Slow>,
+    /// The longest gaps of the raw clock, and then those of the content clock.
+    pub silences: Vec<Silence>,
+    /// How long calls waited before they were asked, or asked again.
+    pub waits: Waits,
+    /// How many calls took how many attempts.
+    pub attempts: Vec<AttemptCount>,
+    /// Tokens that were paid for.
+    pub tokens: TokenSum,
+    /// Those of attempts that failed.
+    pub discarded: Vec<Discarded>,
+    /// What the journal could not take in.
+    pub lost: Lost,
+}
+
+/// Calls by their ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Calls {
+    /// All of them.
+    pub total: u64,
+    /// Those whose answer is whole.
+    pub completed: u64,
+    /// Those whose answer broke off.
+    pub truncated: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those whose caller left.
+    pub cancelled: u64,
+    /// Those under way.
+    pub in_flight: u64,
+    /// Those whose end nobody wrote down, since the gateway ended before.
+    pub unknown: u64,
+}
+
+/// A failure, and how often it happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailureCount {
+    /// The code.
+    pub code: String,
+    /// Calls that ended so.
+    pub calls: u64,
+    /// Attempts that ended so, of whatever became of their calls.
+    pub attempts: u64,
+}
+
+/// What was asked, and how it went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The upstream or model; none where the caller named no model.
+    pub name: Option<String>,
+    /// Attempts.
+    pub attempts: u64,
+    /// Attempts that failed; those that the caller ended are not counted.
+    pub failed: u64,
+    /// The code of most of these.
+    pub mostly: Option<String>,
+    /// The median time from the beginning of an attempt to its first content.
+    pub first_content_ms: Option<u64>,
+}
+
+/// What ran out, and where its limit stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Bound {
+    /// The bound, or the failure code where it was a limit of size.
+    pub bound: String,
+    /// How often.
+    pub cuts: u64,
+    /// At which upstream; none where none was asked.
+    pub upstream: Option<String>,
+    /// The limit that was in force.
+    pub limit_ms: Option<u64>,
+    /// The setting that raises it.
+    pub setting: Option<String>,
+    /// Where its value came from.
+    pub origin: Option<String>,
+}
+
+/// A call that took long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Slow {
+    /// Its id.
+    pub call: String,
+    /// When it began.
+    pub at: Timestamp,
+    /// The name of the caller's key.
+    pub key: Option<String>,
+    /// Who was asked last.
+    pub upstream: Option<String>,
+    /// The model that was asked for.
+    pub model: Option<String>,
+    /// How it ended: the outcome, or the code of the failure.
+    pub ended: String,
+    /// How many attempts were made.
+    pub attempts: u64,
+    /// The whole time.
+    pub elapsed_ms: u64,
+    /// Of it, time in line, behind holds and before further attempts.
+    pub waited_ms: u64,
+}
+
+/// A time in which a clock stood.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Silence {
+    /// The clock: `raw` or `content`.
+    pub clock: String,
+    /// How long.
+    pub longest_ms: u64,
+    /// In which phase; none where that is not known.
+    pub phase: Option<String>,
+    /// The call.
+    pub call: String,
+    /// The attempt.
+    pub n: u64,
+    /// The upstream.
+    pub upstream: String,
+    /// The model, as the upstream calls it.
+    pub model: Option<String>,
+    /// How the attempt ended.
+    pub outcome: String,
+}
+
+/// How calls waited, of which kind so many and how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Waits {
+    /// Calls that waited in line.
+    pub queued: u64,
+    /// The longest of it.
+    pub longest_queued_ms: u64,
+    /// Calls that waited for a hold to end.
+    pub held: u64,
+    /// The longest of it.
+    pub longest_held_ms: u64,
+    /// Calls that waited before another attempt.
+    pub retried: u64,
+    /// The longest of it.
+    pub longest_retry_ms: u64,
+}
+
+/// How many calls took so many attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct AttemptCount {
+    /// Attempts.
+    pub attempts: u64,
+    /// Calls.
+    pub calls: u64,
+}
+
+/// Tokens of attempts, as far as providers told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TokenSum {
+    /// Attempts that were whole.
+    pub attempts: u64,
+    /// Those of them whose usage nobody told: the sums are without them.
+    pub unknown: u64,
+    /// Tokens of prompts.
+    pub input_tokens: u64,
+    /// Tokens of answers.
+    pub output_tokens: u64,
+}
+
+/// Tokens of attempts that failed after a provider had taken them on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Discarded {
+    /// The upstream.
+    pub upstream: String,
+    /// Attempts whose answer nobody got.
+    pub attempts: u64,
+    /// Attempts whose answer broke off after the caller had got a part.
+    pub partial: u64,
+    /// Those of both whose usage nobody told: the sums are without them.
+    pub unknown: u64,
+    /// Tokens of prompts.
+    pub input_tokens: u64,
+    /// Tokens of answers.
+    pub output_tokens: u64,
+}
+
+/// What the journal could not take in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// Records of calls and attempts, of whatever filter.
+    pub records: u64,
+}
+
+/// Reads a journal, also while a gateway writes it, and reports on the calls of a filter.
+///
+/// # Errors
+///
+/// Returns an error where the file cannot be read or is no journal that this version knows.
+pub fn report(path: &Path, filter: &ReportFilter) -> Result<Report, JournalError> {
+    if !path.exists() {
+        return Err(JournalError::path(path, "there is no such file"));
+    }
+    let mut connection = open_to_read(path)?;
+    let found = schema::check(&connection)?;
+    let known = schema::version();
+    if found < known {
+        return Err(JournalError::TooOld { found, known });
+    }
+    let until = now();
+    let since = filter
+        .since
+        .map(|since| until.saturating_sub(int(whole_millis(since))));
+    // All that is read is of one moment.
+    let transaction = connection.transaction()?;
+    choose(&transaction, filter, since)?;
+    let report = Report {
+        v: 1,
+        since: since.map(time),
+        until: time(until),
+        filter: filter.clone(),
+        calls: calls(&transaction, until)?,
+        by_code: by_code(&transaction)?,
+        by_upstream: places(&transaction, "upstream")?,
+        by_model: places(&transaction, "model")?,
+        by_bound: by_bound(&transaction)?,
+        slowest: slowest(&transaction)?,
+        silences: silences(&transaction)?,
+        waits: waits(&transaction)?,
+        attempts: attempts(&transaction)?,
+        tokens: tokens(&transaction)?,
+        discarded: discarded(&transaction)?,
+        lost: lost(&transaction, since)?,
+    };
+    Ok(report)
+}
+
+/// Notes the calls of the filter in a table of this connection alone.
+fn choose(connection: &Connection, filter: &ReportFilter, since: Option<i64>) -> Rusqlite<()> {
+    connection.execute_batch(
+        "PRAGMA temp_store = MEMORY;
+         CREATE TEMP TABLE chosen (id TEXT PRIMARY KEY) WITHOUT ROWID;",
+    )?;
+    connection.execute(
+        "INSERT INTO chosen SELECT id FROM calls WHERE at >= :since
+             AND (:key IS NULL OR key = :key)
+             AND (:model IS NULL OR model = :model OR upstream_model = :model OR EXISTS
+                 (SELECT 1 FROM attempts WHERE call = id AND attempts.model = :model))
+             AND (:upstream IS NULL OR upstream = :upstream OR EXISTS
+                 (SELECT 1 FROM attempts WHERE call = id AND attempts.upstream = :upstream))
+             AND (:code IS NULL OR code = :code OR EXISTS
+                 (SELECT 1 FROM attempts WHERE call = id AND attempts.outcome = :code))",
+        named_params! {
+            ":since": since.unwrap_or(i64::MIN),
+            ":key": filter.key,
+            ":model": filter.model,
+            ":upstream": filter.upstream,
+            ":code": filter.code,
+        },
+    )?;
+    Ok(())
+}
+
+fn calls(connection: &Connection, until: i64) -> Rusqlite<Calls> {
+    let mut calls = Calls::default();
+    let mut statement = connection.prepare(
+        "SELECT coalesce(outcome, CASE WHEN EXISTS (SELECT 1 FROM runs WHERE runs.id = run
+                 AND stopped_at IS NULL AND seen_at >= ?1) THEN 'in_flight' ELSE 'unknown' END),
+             count(*)
+         FROM chosen JOIN calls USING (id) GROUP BY 1",
+    )?;
+    let mut rows = statement.query([until.saturating_sub(UNSEEN_MS)])?;
+    while let Some(row) = rows.next()? {
+        let count = count(row, 1)?;
+        calls.total += count;
+        match row.get_ref(0)?.as_str()? {
+            "completed" => calls.completed += count,
+            "truncated" => calls.truncated += count,
+            "cancelled" => calls.cancelled += count,
+            "in_flight" => calls.in_flight += count,
+            "unknown" => calls.unknown += count,
+            _ => calls.failed += count,
+        }
+    }
+    Ok(calls)
+}
+
+fn by_code(connection: &Connection) -> Rusqlite<Vec<FailureCount>> {
+    list(
+        connection,
+        "SELECT code, sum(calls), sum(attempts) FROM (
+             SELECT code, 1 AS calls, 0 AS attempts FROM chosen JOIN ends USING (id)
+             WHERE code IS NOT NULL
+             UNION ALL
+             SELECT outcome, 0, 1 FROM chosen JOIN attempts ON call = id
+             WHERE outcome <> 'completed')
+         GROUP BY 1 ORDER BY 2 DESC, 3 DESC, 1",
+        |row| {
+            Ok(FailureCount {
+                code: row.get(0)?,
+                calls: count(row, 1)?,
+                attempts: count(row, 2)?,
+            })
+        },
+    )
+}
+
+fn places(connection: &Connection, column: &str) -> Rusqlite<Vec<Place>> {
+    let sql = format!(
+        "WITH asked AS (
+             SELECT {column} AS name, outcome, first_content_ms - began_ms AS first,
+                 outcome NOT IN ('completed', 'cancelled') AS failed
+             FROM chosen JOIN attempts ON call = id),
+         ranked AS (
+             SELECT name, first, row_number() OVER (PARTITION BY name ORDER BY first) AS place,
+                 count(*) OVER (PARTITION BY name) AS count
+             FROM asked WHERE first IS NOT NULL)
+         SELECT name, count(*), sum(failed),
+             (SELECT outcome FROM asked AS other WHERE other.name IS asked.name AND other.failed
+              GROUP BY outcome ORDER BY count(*) DESC, outcome LIMIT 1),
+             (SELECT first FROM ranked WHERE ranked.name IS asked.name AND place = (count + 1) / 2)
+         FROM asked GROUP BY name ORDER BY 3 DESC, 2 DESC, 1"
+    );
+    list(connection, &sql, |row| {
+        Ok(Place {
+            name: row.get(0)?,
+            attempts: count(row, 1)?,
+            failed: count(row, 2)?,
+            mostly: row.get(3)?,
+            first_content_ms: maybe(row, 4)?,
+        })
+    })
+}
+
+fn by_bound(connection: &Connection) -> Rusqlite<Vec<Bound>> {
+    list(
+        connection,
+        "SELECT name, count(*), upstream, limit_ms, setting, origin FROM (
+             SELECT coalesce(bound, outcome) AS name, upstream, limit_ms, setting, origin
+             FROM chosen JOIN attempts ON call = id
+             WHERE bound IS NOT NULL OR setting IS NOT NULL
+             UNION ALL
+             SELECT coalesce(bound, code), upstream, limit_ms, setting, origin
+             FROM chosen JOIN ends USING (id)
+             WHERE (bound IS NOT NULL OR setting IS NOT NULL) AND NOT EXISTS
+                 (SELECT 1 FROM attempts WHERE call = id AND attempts.bound IS ends.bound
+                      AND attempts.setting IS ends.setting))
+         GROUP BY name, upstream, limit_ms, setting, origin ORDER BY 2 DESC, 1, 3",
+        |row| {
+            Ok(Bound {
+                bound: row.get(0)?,
+                cuts: count(row, 1)?,
+                upstream: row.get(2)?,
+                limit_ms: maybe(row, 3)?,
+                setting: row.get(4)?,
+                origin: row.get(5)?,
+            })
+        },
+    )
+}
+
+fn slowest(connection: &Connection) -> Rusqlite<Vec<Slow>> {
+    list(
+        connection,
+        "SELECT id, at, key, upstream, model, coalesce(code, outcome), attempts, elapsed_ms,
+             queued_ms + held_ms + retry_wait_ms
+         FROM chosen JOIN calls USING (id) WHERE outcome IS NOT NULL
+         ORDER BY elapsed_ms DESC, id LIMIT 10",
+        |row| {
+            Ok(Slow {
+                call: row.get(0)?,
+                at: time(row.get(1)?),
+                key: row.get(2)?,
+                upstream: row.get(3)?,
+                model: row.get(4)?,
+                ended: row.get(5)?,
+                attempts: count(row, 6)?,
+                elapsed_ms: count(row, 7)?,
+                waited_ms: count(row, 8)?,
+            })
+        },
+    )
+}
+
+fn silences(connection: &Connection) -> Rusqlite<Vec<Silence>> {
+    let mut silences = Vec::new();
+    for clock in ["raw", "content"] {
+        let column = format!("gap_{clock}_ms");
+        let sql = format!(
+            "SELECT {column}, gaps, call, n, upstream, model, outcome
+             FROM chosen JOIN attempts ON call = id WHERE {column} > 0
+             ORDER BY {column} DESC, call LIMIT 5"
+        );
+        silences.extend(list(connection, &sql, |row| {
+            Ok(Silence {
+                clock: clock.to_owned(),
+                longest_ms: count(row, 0)?,
+                phase: phase_of(row.get_ref(1)?.as_str()?, clock),
+                call: row.get(2)?,
+                n: count(row, 3)?,
+                upstream: row.get(4)?,
+                model: row.get(5)?,
+                outcome: row.get(6)?,
+            })
+        })?);
+    }
+    Ok(silences)
+}
+
+/// Returns the phase in which a clock stood longest.
+fn phase_of(gaps: &str, clock: &str) -> Option<String> {
+    let gaps: serde_json::Map<String, serde_json::Value> = serde_json::from_str(gaps).ok()?;
+    let longest = |gaps: &serde_json::Value| gaps[clock]["longest_ms"].as_u64();
+    let of_phase = gaps
+        .iter()
+        .filter_map(|(phase, gaps)| Some((longest(gaps)?, phase)));
+    of_phase.max().map(|(_, phase)| phase.clone())
+}
+
+fn waits(connection: &Connection) -> Rusqlite<Waits> {
+    connection.query_row(
+        "SELECT count(nullif(queued_ms, 0)), max(queued_ms), count(nullif(held_ms, 0)), max(held_ms),
+             count(nullif(retry_wait_ms, 0)), max(retry_wait_ms)
+         FROM chosen JOIN ends USING (id)",
+        [],
+        |row| {
+            Ok(Waits {
+                queued: count(row, 0)?,
+                longest_queued_ms: count(row, 1)?,
+                held: count(row, 2)?,
+                longest_held_ms: count(row, 3)?,
+                retried: count(row, 4)?,
+                longest_retry_ms: count(row, 5)?,
+            })
+        },
+    )
+}
+
+fn attempts(connection: &Connection) -> Rusqlite<Vec<AttemptCount>> {
+    list(
+        connection,
+        "SELECT attempts, count(*) FROM chosen JOIN ends USING (id) GROUP BY 1 ORDER BY 1",
+        |row| {
+            Ok(AttemptCount {
+                attempts: count(row, 0)?,
+                calls: count(row, 1)?,
+            })
+        },
+    )
+}
+
+fn tokens(connection: &Connection) -> Rusqlite<TokenSum> {
+    connection.query_row(
+        "SELECT count(*), sum(input_tokens IS NULL AND output_tokens IS NULL), sum(input_tokens),
+             sum(output_tokens)
+         FROM chosen JOIN attempts ON call = id WHERE outcome = 'completed'",
+        [],
+        |row| {
+            Ok(TokenSum {
+                attempts: count(row, 0)?,
+                unknown: count(row, 1)?,
+                input_tokens: count(row, 2)?,
+                output_tokens: count(row, 3)?,
+            })
+        },
+    )
+}
+
+/// A request that was not sent, or that was answered with an error, is not paid for.
+fn discarded(connection: &Connection) -> Rusqlite<Vec<Discarded>> {
+    list(
+        connection,
+        "SELECT upstream, sum(NOT told), sum(told),
+             sum(input_tokens IS NULL AND output_tokens IS NULL), sum(input_tokens),
+             sum(output_tokens)
+         FROM (
+             SELECT upstream, input_tokens, output_tokens, cut_bytes IS NOT NULL AND NOT EXISTS
+                 (SELECT 1 FROM attempts AS later WHERE later.call = id AND later.n > attempts.n)
+                 AS told
+             FROM chosen JOIN attempts ON call = id
+             WHERE outcome <> 'completed' AND sent_ms IS NOT NULL
+                 AND (status IS NULL OR status < 300))
+         GROUP BY upstream ORDER BY 2 + 3 DESC, 1",
+        |row| {
+            Ok(Discarded {
+                upstream: row.get(0)?,
+                attempts: count(row, 1)?,
+                partial: count(row, 2)?,
+                unknown: count(row, 3)?,
+                input_tokens: count(row, 4)?,
+                output_tokens: count(row, 5)?,
+            })
+        },
+    )
+}
+
+fn lost(connection: &Connection, since: Option<i64>) -> Rusqlite<Lost> {
+    let sql = "SELECT sum(records) FROM lost WHERE at >= ?1";
+    connection.query_row(sql, [since.unwrap_or(i64::MIN)], |row| {
+        Ok(Lost {
+            records: count(row, 0)?,
+        })
+    })
+}
+
+fn list<T>(
+    connection: &Connection,
+    sql: &str,
+    read: impl FnMut(&Row<'_>) -> Rusqlite<T>,
+) -> Rusqlite<Vec<T>> {
+    connection.prepare(sql)?.query_map([], read)?.collect()
+}
+
+/// Reads a sum or count; that of nothing is 0.
+fn count(row: &Row<'_>, column: usize) -> Rusqlite<u64> {
+    Ok(maybe(row, column)?.unwrap_or(0))
+}
+
+fn maybe(row: &Row<'_>, column: usize) -> Rusqlite<Option<u64>> {
+    let value: Option<i64> = row.get(column)?;
+    Ok(value.and_then(|value| u64::try_from(value).ok()))
+}
+
+fn time(at: i64) -> Timestamp {
+    Timestamp::from_millisecond(at).unwrap_or_default()
+}
+
+fn int(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+type Rusqlite<T> = rusqlite::Result<T>;
+
+/// A gateway that has not noted for so long that it runs does not run.
+const UNSEEN_MS: i64 = 30_000;
