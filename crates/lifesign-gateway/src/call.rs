@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use lifesign::attempt::{Attempt, AttemptStep, ResponseHead};
+use lifesign::attempt::{Attempt, AttemptStep, Intake, ResponseHead};
 use lifesign::clock::{self, CallClock};
 use lifesign::{Doing, LazyTimer, Monitor, Outcome, Upstream};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{
-    AttemptRecord, Failure, FailureCode, FailureReport, HoldKey, Limit, Past, Phase, Setting,
-    Settings,
+    AttemptRecord, Commit, Failure, FailureCode, FailureReport, HoldKey, Limit, Past, Phase,
+    Setting, Settings,
 };
 use lifesign_wire::Answer;
 
@@ -53,6 +53,8 @@ pub(crate) struct Call {
     state: State,
     /// The upstreams that failed since the last wait.
     tried: Vec<usize>,
+    /// The first upstream that gave no turn in time.
+    out_of_turn: Option<usize>,
     /// The failure that comes first, once another upstream is asked.
     first: Option<Box<Fault>>,
     records: Vec<AttemptRecord>,
@@ -117,6 +119,7 @@ enum State {
     },
     Held {
         passage: Passage,
+        target: usize,
         until: Duration,
     },
     /// After a hold: only few calls pass at first.
@@ -138,7 +141,6 @@ struct Attempting {
     /// With the credential that the request carries.
     upstream: Arc<Upstream>,
     settings: Arc<Settings>,
-    hold_key: HoldKey,
     began: Duration,
     pass: Option<Pass>,
     _permit: Permit,
@@ -177,6 +179,7 @@ impl Call {
             monitor,
             state: State::Choosing,
             tried: Vec::new(),
+            out_of_turn: None,
             first: None,
             records: Vec::new(),
             history: Vec::new(),
@@ -389,8 +392,10 @@ impl Call {
                     if self.is_past_wall_clock() {
                         return Poll::Ready(self.run_out());
                     }
-                    let fault = self.no_turn(target);
-                    return Poll::Ready(Item::Failed(fault));
+                    // Another upstream may take it.
+                    self.tried.push(target);
+                    self.out_of_turn.get_or_insert(target);
+                    self.state = State::Choosing;
                 }
                 State::Passing {
                     passage,
@@ -400,11 +405,8 @@ impl Call {
                     if let Poll::Ready(pass) = passage.poll(cx) {
                         let target = *target;
                         self.times.held += self.waited_since();
-                        self.state = State::Choosing;
-                        match self.enter(target, pass) {
-                            Ok(true) => {}
-                            Ok(false) => self.tried.push(target),
-                            Err(fault) => return Poll::Ready(Item::Failed(fault)),
+                        if let Err(fault) = self.enter_or_choose(target, pass) {
+                            return Poll::Ready(Item::Failed(fault));
                         }
                         continue;
                     }
@@ -423,17 +425,36 @@ impl Call {
                         self.state = State::Choosing;
                     }
                 }
-                State::Held { passage, until } => {
-                    let until = *until;
-                    // Somebody may release the hold.
-                    if passage.poll(cx).is_pending() {
-                        ready!(self.poll_until(Some(until), cx));
+                State::Held {
+                    passage,
+                    target,
+                    until,
+                } => {
+                    let (target, until) = (*target, *until);
+                    // It ends in time, or somebody releases it.
+                    if let Poll::Ready(pass) = passage.poll(cx) {
+                        self.times.held += self.waited_since();
+                        if let Err(fault) = self.enter_or_choose(target, pass) {
+                            return Poll::Ready(Item::Failed(fault));
+                        }
+                        continue;
                     }
-                    self.times.held += self.waited_since();
+                    ready!(self.poll_until(Some(until), cx));
                     if self.is_past_wall_clock() {
+                        self.times.held += self.waited_since();
                         return Poll::Ready(self.run_out());
                     }
-                    self.state = State::Choosing;
+                    // It keeps its place in the line of those who waited.
+                    let key = self.hold_key(target);
+                    if let State::Held { passage, .. } =
+                        std::mem::replace(&mut self.state, State::Choosing)
+                    {
+                        self.state = State::Passing {
+                            passage,
+                            key,
+                            target,
+                        };
+                    }
                 }
                 State::Waiting { until } => {
                     let until = *until;
@@ -444,33 +465,54 @@ impl Call {
                     }
                     self.state = State::Choosing;
                 }
-                State::Attempting(attempting) => match ready!(attempting.attempt.poll_next(cx)) {
-                    AttemptStep::Item(Piece::Bytes(bytes)) => {
-                        self.free_replay();
-                        return Poll::Ready(Item::Bytes(bytes));
-                    }
-                    AttemptStep::Item(Piece::Head) => return Poll::Ready(Item::Head),
-                    AttemptStep::Notice(notice) => {
-                        let ages = notice.ages;
-                        tracing::info!(
-                            call = %self.order.id,
-                            attempt = self.records.len() + 1,
-                            upstream = attempting.upstream.name(),
-                            number = notice.number,
-                            phase = notice.phase.name(),
-                            raw_ms = whole_millis(ages.raw),
-                            event_ms = whole_millis(ages.event),
-                            content_ms = whole_millis(ages.content),
-                            "content is quiet"
-                        );
-                    }
-                    AttemptStep::Ended(end) => {
-                        if let Some(item) = self.conclude(*end) {
-                            return Poll::Ready(item);
+                State::Attempting(attempting) => {
+                    let polled = attempting.attempt.poll_next(cx);
+                    self.note_commit();
+                    match ready!(polled) {
+                        AttemptStep::Item(Piece::Bytes(bytes)) => {
+                            return Poll::Ready(Item::Bytes(bytes));
+                        }
+                        AttemptStep::Item(Piece::Head) => return Poll::Ready(Item::Head),
+                        AttemptStep::Notice(notice) => {
+                            let ages = notice.ages;
+                            tracing::info!(
+                                call = %self.order.id,
+                                attempt = self.records.len() + 1,
+                                upstream = self.upstream_name(),
+                                number = notice.number,
+                                phase = notice.phase.name(),
+                                raw_ms = whole_millis(ages.raw),
+                                event_ms = whole_millis(ages.event),
+                                content_ms = whole_millis(ages.content),
+                                "content is quiet"
+                            );
+                        }
+                        AttemptStep::Ended(end) => {
+                            if let Some(item) = self.conclude(*end) {
+                                return Poll::Ready(item);
+                            }
                         }
                     }
-                },
+                }
             }
+        }
+    }
+
+    /// Notes that content came: there is no other attempt, so the request is let go, and whoever
+    /// waited behind a hold may follow.
+    fn note_commit(&mut self) {
+        let State::Attempting(attempting) = &mut self.state else {
+            return;
+        };
+        let commit = attempting.attempt.intake().commit();
+        if commit == Commit::Nothing {
+            return;
+        }
+        if let Some(mut pass) = attempting.pass.take() {
+            pass.handle_success();
+        }
+        if commit == Commit::Content || !attempting.settings.retry.after_reasoning.value {
+            self.free_replay();
         }
     }
 

@@ -12,7 +12,7 @@ use lifesign_core::{CallShape, Failure, FailureCode, HoldKey, Phase, Settings, W
 use lifesign_wire::Wire;
 
 use super::{Attempting, Call, Fault, State};
-use crate::holds::Pass;
+use crate::holds::{Pass, Passage};
 use crate::hub::time_of;
 use crate::lane::Permit;
 use crate::relay::{Manner, Relay, Start};
@@ -21,9 +21,9 @@ use crate::target::{OutboundBody, Target};
 impl Call {
     /// Looks for an upstream that can take the call: the first that is neither held nor full.
     pub(super) fn choose(&mut self, cx: &mut Context<'_>) -> Result<(), Box<Fault>> {
-        let now = self.clock.elapsed();
         let mut held: Option<(Duration, FailureCode, usize)> = None;
-        let mut full = None;
+        let mut full = self.out_of_turn;
+        let mut behind = None;
         for at in self.candidates() {
             if self.tried.contains(&at) {
                 continue;
@@ -43,19 +43,12 @@ impl Call {
                     }
                     full = full.or(Some(at));
                 }
-                Poll::Pending => {
-                    self.began_waiting = now;
-                    let call = &*self.order.id;
-                    let upstream = self.target_name(at);
-                    tracing::info!(call, upstream, "call waits behind a hold that has ended");
-                    self.state = State::Passing {
-                        passage,
-                        key,
-                        target: at,
-                    };
-                    return Ok(());
-                }
+                // Another upstream may be free.
+                Poll::Pending => behind = behind.or(Some((passage, key, at))),
             }
+        }
+        if let Some((passage, key, target)) = behind {
+            return self.wait_behind(passage, key, target);
         }
         if let Some(first) = self.first.take() {
             // Another upstream was there when the first failed, and now none is.
@@ -66,6 +59,37 @@ impl Call {
             (None, Some(at)) => Err(self.no_turn(at)),
             (None, None) => Err(self.nobody()),
         }
+    }
+
+    /// Waits with those whom a hold had kept back: only few go at first.
+    fn wait_behind(
+        &mut self,
+        passage: Passage,
+        key: HoldKey,
+        target: usize,
+    ) -> Result<(), Box<Fault>> {
+        let settings = self.settings(target)?;
+        self.watch_wall_clock(&settings);
+        self.began_waiting = self.clock.elapsed();
+        self.last.upstream = self.target_name(target).map(str::to_owned);
+        let (call, upstream) = (&*self.order.id, self.target_name(target));
+        tracing::info!(call, upstream, "call waits behind a hold that has ended");
+        self.state = State::Passing {
+            passage,
+            key,
+            target,
+        };
+        Ok(())
+    }
+
+    /// Goes into the line of an upstream, or looks for another one where that is full.
+    pub(super) fn enter_or_choose(&mut self, at: usize, pass: Pass) -> Result<(), Box<Fault>> {
+        self.state = State::Choosing;
+        if !self.enter(at, pass)? {
+            self.tried.push(at);
+            self.out_of_turn.get_or_insert(at);
+        }
+        Ok(())
     }
 
     /// Goes into the line of an upstream; returns whether there was a place.
@@ -131,7 +155,11 @@ impl Call {
             self.monitor.set_doing(Doing::Holding { until });
             self.began_waiting = now;
             let passage = self.hub.holds.pass(&self.hold_key(at), &self.order.id);
-            self.state = State::Held { passage, until };
+            self.state = State::Held {
+                passage,
+                target: at,
+                until,
+            };
             return Ok(());
         }
         let mut failure = Failure::new(why, Phase::Queued);
@@ -264,8 +292,7 @@ impl Call {
         self.state = State::Attempting(Box::new(Attempting {
             attempt: Attempt::start(errand, guard, relay),
             target: at,
-            upstream: target.with_credential(&upstream, &self.order.outbound.headers),
-            hold_key: self.hold_key(at),
+            upstream,
             settings,
             began,
             pass,

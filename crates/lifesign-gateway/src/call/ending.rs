@@ -45,6 +45,19 @@ impl Call {
         self.fail_with(fault)
     }
 
+    /// Ends the call with the failure of its last attempt, or with the first cause where a later
+    /// upstream only refused: that says nothing of what went wrong.
+    pub(super) fn fail_last(&mut self, fault: Box<Fault>) -> Box<Fault> {
+        let is_refusal = matches!(
+            fault.failure.code,
+            FailureCode::Exhausted | FailureCode::RateLimited | FailureCode::Rejected
+        );
+        match self.first.take() {
+            Some(first) if is_refusal => self.fail_first(first),
+            _ => self.fail_with(fault),
+        }
+    }
+
     pub(super) fn fail_first(&mut self, mut first: Box<Fault>) -> Box<Fault> {
         first.attempts = self.records.len();
         let name = first.failure.upstream.as_deref();

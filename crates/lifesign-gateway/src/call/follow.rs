@@ -40,6 +40,7 @@ impl Call {
         if self.repeats_unstreamed(&failure, &end, &attempting) {
             self.unstreamed = true;
             self.returns = true;
+            self.waited = Duration::ZERO;
             return None;
         }
         self.next(failure, end, &attempting)
@@ -79,9 +80,10 @@ impl Call {
         let asked = end.hints.wait.filter(|wait| !wait.is_zero());
         let is_limit = matches!(failure.code.tier(), Some(Tier::Overload | Tier::Rate));
         if let Some(asked) = asked.filter(|_| is_limit) {
+            let key = self.hold_key(attempting.target);
             self.hub
                 .holds
-                .raise(&attempting.hold_key, asked, failure.code, &self.order.id);
+                .raise(&key, asked, failure.code, &self.order.id);
         }
         if self.moves_on(&decision, &failure, &end, attempting.target) {
             self.history.push(Past {
@@ -111,6 +113,7 @@ impl Call {
                 self.fresh = failure.leaves_connections_suspect();
                 self.waited = after;
                 self.tried.clear();
+                self.out_of_turn = None;
                 self.returns = true;
                 let until = now.saturating_add(after);
                 tracing::info!(
@@ -127,19 +130,13 @@ impl Call {
             }
             Decision::Retry { .. } => {
                 let fault = self.fault(failure, end, attempting);
-                Some(Item::Failed(self.fail_with(fault)))
+                Some(Item::Failed(self.fail_last(fault)))
             }
             Decision::GiveUp { reason } => {
                 let mut failure = failure;
                 failure.settle(reason, &end.hints);
                 let fault = self.fault(failure, end, attempting);
-                Some(Item::Failed(match self.first.take() {
-                    // A later upstream's refusal says nothing of what went wrong first.
-                    Some(first) if fault.failure.code == FailureCode::Rejected => {
-                        self.fail_first(first)
-                    }
-                    _ => self.fail_with(fault),
-                }))
+                Some(Item::Failed(self.fail_last(fault)))
             }
         }
     }
@@ -150,7 +147,7 @@ impl Call {
         self.order.manner == Manner::Plain
             && !self.order.outbound.method.is_idempotent()
             && failure.code != FailureCode::Connect
-            && failure.code.tier() == Some(Tier::Transport)
+            && matches!(failure.code.tier(), Some(Tier::Transport | Tier::Cut))
     }
 
     /// Returns whether another upstream is asked at once.
@@ -174,6 +171,9 @@ impl Call {
             }
         );
         if !can_help || is_spent || end.commit != Commit::Nothing || is_final(end) {
+            return false;
+        }
+        if self.may_have_acted(failure) {
             return false;
         }
         let is_bound = match &self.order.outbound.body {
@@ -239,7 +239,13 @@ impl Call {
         let tally = watch.as_ref().map(Watch::tally).unwrap_or_default();
         let number = self.next_number();
         let target = Arc::clone(&self.order.targets[attempting.target]);
-        let failure = end.failure(number, &attempting.upstream, &tally);
+        let failure = end.cause.is_some().then(|| {
+            // Some providers repeat the key that they were sent.
+            let headers = &self.order.outbound.headers;
+            let upstream = target.with_credential(&attempting.upstream, headers);
+            end.failure(number, &upstream, &tally)
+        });
+        let failure = failure.flatten();
         let failure = failure.map(|failure| self.described(failure));
         let record = end.record(
             number,

@@ -371,3 +371,81 @@ async fn a_full_upstream_is_passed_by() {
     assert_eq!(gate.ask(&ask).await.answer(), "from b");
     assert_eq!(a.requests().len(), 1);
 }
+
+#[tokio::test]
+async fn what_may_have_been_done_already_is_asked_of_no_other_upstream() {
+    let failed = "status 500 json; error server_error \"oops\"; eof";
+    let pair = Pair::start(Wire::OPENAI_CHAT, failed, "answer \"from b\"", "", &[]).await;
+
+    let got = pair
+        .ask(&Ask::post("/v1/batches", "{\"model\":\"m\"}"))
+        .await;
+
+    assert_eq!((got.status, pair.asked()), (500, (1, 0)));
+}
+
+#[tokio::test]
+async fn a_later_rate_limit_reports_the_first_cause_too() {
+    let limited = "status 429 json; error rate_limit_error \"b limits\"; eof";
+    let sets = ["retry.attempts=2"];
+    let pair = Pair::start(Wire::OPENAI_CHAT, BUSY, limited, "", &sets).await;
+
+    let got = pair.ask(&Ask::stream(Wire::OPENAI_CHAT)).await;
+
+    assert_eq!((got.status, pair.asked()), (503, (1, 1)));
+    assert!(got.text().contains("a is busy"), "{}", got.text());
+}
+
+#[tokio::test]
+async fn an_upstream_that_gives_no_turn_in_time_is_passed_by() {
+    let (a, b) = (
+        standin("status 200 sse; text \"a\"; hold").await,
+        standin("answer \"from b\"").await,
+    );
+    let gate = Gate::start(&format!(
+        "[[route]]\nmodel = \"*\"\nupstreams = [\"a\", \"b\"]\n{}{}",
+        upstream(
+            "a",
+            Wire::OPENAI_CHAT,
+            &a.url(),
+            "concurrency = 1\nqueue_wait = \"200ms\""
+        ),
+        upstream("b", Wire::OPENAI_CHAT, &b.url(), ""),
+    ))
+    .await;
+    let ask = Ask::stream(Wire::OPENAI_CHAT);
+    let mut first = gate.begin(&ask).await;
+    first.until("\"a\"").await;
+
+    let got = gate.ask(&ask).await;
+
+    assert_eq!(got.answer(), "from b");
+    assert!(got.head_at >= ms(200), "{:?}", got.head_at);
+    assert_eq!(a.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_request_is_let_go_with_the_first_content_of_an_answer_that_is_put_together() {
+    let standin = standin(
+        "attempt 1: status 200 sse; text \"a\"; hold\n\
+         attempt 2: status 503 json; error overloaded_error; eof\n\
+         attempt 3: answer \"ok\"",
+    )
+    .await;
+    let gate = Setup::new(&upstream("a", Wire::OPENAI_CHAT, &standin.url(), ""))
+        .set("limits.replay_total=300B")
+        .set("retry.overload.first_delay=20ms")
+        .start()
+        .await;
+    let body = format!("{{\"model\":\"m\",\"user\":\"{}\"}}", "x".repeat(180));
+    let _first = gate.begin(&Ask::post("/v1/chat/completions", body.as_str())).await;
+    while standin.requests().is_empty() {
+        crate::harness::sleep(ms(10)).await;
+    }
+    // The first content is on its way.
+    crate::harness::sleep(ms(100)).await;
+
+    let got = gate.ask(&Ask::post("/v1/chat/completions", body.as_str())).await;
+
+    assert_eq!((got.status, standin.requests().len()), (200, 3));
+}

@@ -168,14 +168,14 @@ async fn a_hold_is_seen_and_released_through_the_admin_interface() {
     assert_eq!(hold["why"], "rate_limited");
     let left = hold["remaining_ms"].as_u64().unwrap();
     assert!((25_000..=30_000).contains(&left), "{left}");
-    assert_eq!(gate.ask(&Ask::get("/readyz")).await.status, 503);
+    // Other models are there still.
+    assert_eq!(gate.ask(&Ask::get("/readyz")).await.status, 200);
 
     let id = hold["id"].as_str().unwrap();
     let release = Ask::post(&format!("/lifesign/holds/{id}/release"), "{}");
     assert_eq!(gate.ask(&release).await.status, 200);
 
     assert_eq!(gate.ask(&release).await.status, 404);
-    assert_eq!(gate.ask(&Ask::get("/readyz")).await.status, 200);
     assert_eq!(gate.ask(&ask()).await.answer(), "ok");
 }
 
@@ -316,4 +316,72 @@ async fn a_stated_wait_is_slept_only_where_it_ends_before_the_first_beat() {
             }
         }
     }
+}
+
+/// What a hold kept back may go on as soon as the one before shows that the door is open.
+#[tokio::test]
+async fn the_next_call_behind_a_hold_waits_for_content_and_not_for_the_end() {
+    let standin = standin(
+        "attempt 1: status 429 json [retry-after-ms: 300]; error rate_limit_error; eof\n\
+         attempt 2+: status 200 sse; text \"a\"; hold",
+    )
+    .await;
+    let gate = gate(&standin, &["retry.attempts=1"]).await;
+    assert_eq!(gate.ask(&ask()).await.status, 429);
+    let mut one = gate.begin(&ask()).await;
+    let mut two = gate.begin(&ask()).await;
+
+    one.until("\"a\"").await;
+    two.until("\"a\"").await;
+
+    assert_eq!(standin.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_call_does_not_wait_behind_a_hold_where_another_upstream_is_free() {
+    let silent = "attempt 1: status 429 json [retry-after-ms: 200]; error rate_limit_error; eof\n\
+                  attempt 2+: status 200 sse; hold";
+    let (a, b) = (standin(silent).await, standin("answer \"from b\"").await);
+    let gate = Gate::start(&format!(
+        "[[route]]\nmodel = \"*\"\nupstreams = [\"a\", \"b\"]\n{}{}",
+        upstream("a", Wire::OPENAI_CHAT, &a.url(), ""),
+        upstream("b", Wire::OPENAI_CHAT, &b.url(), ""),
+    ))
+    .await;
+    assert_eq!(gate.ask(&ask()).await.answer(), "from b");
+    sleep(ms(300)).await;
+    let _knocks = gate.begin(&ask()).await;
+    while a.requests().len() < 2 {
+        sleep(ms(10)).await;
+    }
+
+    let got = gate.ask(&ask()).await;
+
+    assert_eq!(got.answer(), "from b");
+    assert!(got.head_at < ms(500), "{:?}", got.head_at);
+    assert_eq!(a.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn the_wall_clock_runs_behind_a_hold_that_has_ended() {
+    let standin = standin(
+        "attempt 1: status 429 json [retry-after-ms: 200]; error rate_limit_error; eof\n\
+         attempt 2+: status 200 sse; hold",
+    )
+    .await;
+    let gate = gate(&standin, &["retry.attempts=1"]).await;
+    assert_eq!(gate.ask(&ask()).await.status, 429);
+    sleep(ms(300)).await;
+    let _knocks = gate.begin(&ask()).await;
+    while standin.requests().len() < 2 {
+        sleep(ms(10)).await;
+    }
+
+    let got = gate
+        .ask(&ask().header("x-lifesign-wall-clock", "400ms"))
+        .await;
+
+    assert_eq!(got.status, 504);
+    assert!(got.text().contains("wall_clock"), "{}", got.text());
+    assert_eq!(standin.requests().len(), 2);
 }
