@@ -239,20 +239,30 @@ fn log_end(ended: &CallEnded) {
         elapsed_ms,
         ..
     } = ended;
-    let upstream = upstream.as_deref().unwrap_or("-");
-    let model = started.model.as_deref().unwrap_or("-");
-    let key = started.key.as_deref().unwrap_or("-");
-    match failure {
-        None => tracing::info!(
+    let upstream = upstream.as_deref();
+    let model = started.model.as_deref();
+    let key = started.key.as_deref();
+    let Some(failure) = failure else {
+        tracing::info!(
             call = %started.id, key, model, upstream, status,
-            attempts = attempts.len(), elapsed_ms, "{}", outcome.name()
+            attempts = attempts.len(), elapsed_ms, "completed"
+        );
+        return;
+    };
+    let (outcome, code, reason) = (outcome.name(), failure.code.name(), words(failure));
+    let setting = failure.setting.as_deref();
+    let request_id = failure.request_id.as_deref();
+    match failure.code {
+        // The caller's own doing.
+        FailureCode::Cancelled | FailureCode::Rejected => tracing::info!(
+            call = %started.id, key, model, upstream, status, attempts = attempts.len(),
+            elapsed_ms, outcome, code, reason = %reason, setting, request_id,
+            "not completed"
         ),
-        Some(failure) => tracing::warn!(
-            call = %started.id, key, model, upstream, status,
-            attempts = attempts.len(), elapsed_ms, code = failure.code.name(),
-            setting = failure.setting.as_deref().unwrap_or("-"),
-            request_id = failure.request_id.as_deref(),
-            "{}: {}", outcome.name(), words(failure)
+        _ => tracing::warn!(
+            call = %started.id, key, model, upstream, status, attempts = attempts.len(),
+            elapsed_ms, outcome, code, reason = %reason, setting, request_id,
+            "not completed"
         ),
     }
 }

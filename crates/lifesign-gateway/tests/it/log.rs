@@ -30,10 +30,7 @@ fn each_line_that_can_be_written_is_on_the_page_with_its_level_and_fields() {
         if line.message == "{}" {
             continue;
         }
-        let message = line
-            .message
-            .replace("{setting}", "...")
-            .replace("{}: {}", "failed: ...");
+        let message = line.message.replace("{setting}", "...");
         let quoted = format!("`{message}`");
         let row = page
             .lines()

@@ -166,6 +166,45 @@ async fn a_cut_is_told_with_its_bound_where_that_comes_from_and_how_old_each_clo
 }
 
 #[tokio::test]
+async fn a_call_that_fails_is_a_warning_and_one_that_is_refused_none() {
+    let failing = Upstream::start(|mut link| async move {
+        let status = match link.request().await? {
+            request if request.contains("\"model\":\"refused\"") => 400,
+            _ => 500,
+        };
+        link.send(&failing(status, "connection: close\r\n", "no"))
+            .await
+    })
+    .await;
+    let settings = "[retry]\nattempts = 1\n".to_owned() + &upstream("a", failing.address, "");
+    let gateway = Gateway::start(&settings).await;
+
+    for model in ["refused", "failing"] {
+        gateway.response(&chat_of(model, "", true)).await;
+    }
+    let ends = || -> Vec<_> {
+        let log = gateway.log();
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines
+            .filter(|line| line["message"] == "not completed")
+            .collect()
+    };
+    eventually("both are told", || ends().len() == 2).await;
+
+    let ends = ends();
+    let told = |name: &str| [&ends[0], &ends[1]].map(|line| line[name].as_str());
+    assert_eq!(told("level"), [Some("INFO"), Some("WARN")]);
+    assert_eq!(told("model"), [Some("refused"), Some("failing")]);
+    assert_eq!(told("outcome"), [Some("failed"); 2]);
+    assert_eq!(told("code"), [Some("rejected"), Some("provider_error")]);
+    assert_eq!(told("key"), [None; 2]);
+    let reason = "the provider refused the request (400)";
+    assert_eq!(told("reason")[0], Some(reason));
+}
+
+#[tokio::test]
 async fn a_log_that_nobody_reads_stops_nobody_and_tells_what_was_lost() {
     let answering = Upstream::answering().await;
     let directory = tempfile::TempDir::new().unwrap();
