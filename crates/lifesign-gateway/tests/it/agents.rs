@@ -56,6 +56,34 @@ async fn codex_is_sent_events_ahead_of_the_first_and_in_the_middle() {
     assert_eq!(answer, played.direct().await.text());
 }
 
+/// Events that are held are none that the reader has seen.
+#[tokio::test]
+async fn no_event_of_ours_has_a_number_before_one_of_the_answer_has_passed() {
+    let wire = Wire::OPENAI_RESPONSES;
+    let script = "status 200 sse; role; +35 text \"a\"; finish \"stop\"; done; eof";
+    let played = play(wire, script, CODEX).await;
+    assert_eq!(pieces(&played.got)[..3], [KEEPALIVE; 3]);
+
+    let quiet = |script| {
+        let case = Case::new(script).wire(wire).speed(100.0).attempts(1);
+        case.seconds("beats.every", 10.0)
+            .set("beats.form=event")
+            .set("bounds=off")
+            .play()
+    };
+    let played = quiet(script).await;
+    assert_eq!(played.code(), "completed");
+    assert_eq!(played.got.beats().len(), 3);
+    assert_eq!(
+        played.got.without_beats(),
+        played.direct().await.text(),
+        "an event went ahead of response.created"
+    );
+
+    let cut = quiet("status 200 sse; role; +25 cut").await;
+    assert_eq!(cut.got.error_frame(wire)["sequence_number"], 0);
+}
+
 /// An event ahead of `response.created` breaks the readers of the SDKs.
 #[tokio::test]
 async fn another_reader_of_responses_is_sent_comments() {
