@@ -269,7 +269,7 @@ impl Conversation {
         match self.call.order().manner {
             Manner::Frames => true,
             Manner::Assembled | Manner::Whole => self.beats.form() == Form::Space,
-            Manner::Plain => false,
+            Manner::Plain | Manner::Collected => false,
         }
     }
 
@@ -300,7 +300,7 @@ impl Conversation {
             }
             // A body that is JSON, with only white space out.
             Manner::Assembled | Manner::Whole => Ok(Some(reply::error_body(order.wire, fault))),
-            Manner::Plain => Err(Broken),
+            Manner::Plain | Manner::Collected => Err(Broken),
         }
     }
 
@@ -320,10 +320,12 @@ impl Conversation {
         is_missing.then_some(Bytes::from_static(b"data: [DONE]\n\n"))
     }
 
-    /// Returns a whole answer as the events of a stream that has begun.
+    /// Returns a whole answer as the events of a stream that has begun, without the one that starts
+    /// it if an earlier attempt's went out as a beat.
     fn as_events(&self, body: &Bytes) -> Bytes {
         let wire = self.call.order().wire;
         match wire.events_of_whole(body) {
+            Some(events) if self.call.start_is_out() => behind_first(events.into()),
             Some(events) => events.into(),
             // It was read as an answer, so that this cannot be; say so rather than nothing.
             None => reply::unreadable_frame(wire),
@@ -351,6 +353,12 @@ impl Drop for Conversation {
             self.call.set_stalled();
         }
     }
+}
+
+/// Returns the events behind the first.
+fn behind_first(mut events: Bytes) -> Bytes {
+    let end = events.windows(2).position(|pair| pair == b"\n\n");
+    events.split_off(end.map_or(0, |end| end + 2))
 }
 
 impl fmt::Debug for Conversation {

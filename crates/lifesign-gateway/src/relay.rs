@@ -24,6 +24,8 @@ pub(crate) enum Manner {
     Whole,
     /// Whatever it is, as it comes: nothing of it is understood.
     Plain,
+    /// The same, for whoever keeps it until it has ended: no more than one answer may be.
+    Collected,
 }
 
 impl Manner {
@@ -64,6 +66,9 @@ enum Taking {
 #[derive(Debug, Default)]
 struct Plain {
     pieces: VecDeque<Piece>,
+    /// The most that may come, where it is kept; it is counted there alone.
+    most_len: Option<usize>,
+    len: usize,
     has_head: bool,
     has_ended: bool,
 }
@@ -96,6 +101,10 @@ impl Relay {
                 Reader::new(wire, Expect::Stream, limits).keep_whole(),
             )),
             Manner::Plain => Taking::Plain(Plain::default()),
+            Manner::Collected => Taking::Plain(Plain {
+                most_len: Some(limits.answer),
+                ..Plain::default()
+            }),
         };
         Self {
             taking,
@@ -142,6 +151,21 @@ pub(crate) struct Start {
     pub(crate) follows_sequence: bool,
 }
 
+impl Plain {
+    /// Takes a piece, and returns how much is kept.
+    fn take(&mut self, bytes: &Bytes) -> Result<usize, ReadError> {
+        if let Some(limit) = self.most_len {
+            self.len = self.len.saturating_add(bytes.len());
+            if self.len > limit {
+                let what = Part::Answer;
+                return Err(ReadError::TooLarge(TooLarge { what, limit }));
+            }
+        }
+        self.pieces.push_back(Piece::Bytes(bytes.clone()));
+        Ok(self.len)
+    }
+}
+
 impl Intake for Relay {
     type Item = Piece;
 
@@ -165,8 +189,7 @@ impl Intake for Relay {
             }
             Taking::Plain(plain) => {
                 guard.handle_frame(Sign::of(Progress::Output), now);
-                plain.pieces.push_back(Piece::Bytes(bytes.clone()));
-                0
+                plain.take(bytes)?
             }
         };
         self.kept.set(kept_len).map_err(|NoRoom { limit }| {

@@ -78,7 +78,8 @@ pub(crate) fn failure(call: &Call, fault: &Fault) -> Response<Bytes> {
     };
     let provider = fault.provider.as_ref();
     // A gateway above says so in its headers, unless it had sent them already.
-    let was_repeated_above = provider.is_some_and(|error| error.is_final) && passes(fault).is_none();
+    let was_repeated_above =
+        provider.is_some_and(|error| error.is_final) && passes(fault).is_none();
     let repeating_costs = fault.attempts > 1 || fault.is_committed || was_repeated_above;
     let headers = response.headers_mut();
     if repeating_costs {
@@ -92,8 +93,7 @@ pub(crate) fn failure(call: &Call, fault: &Fault) -> Response<Bytes> {
 fn passes(fault: &Fault) -> Option<(u16, Bytes)> {
     let head = fault.head.as_ref()?;
     let body = head.error_body.as_ref()?;
-    let is_whole = body.len() < ERROR_BODY_LEN;
-    (is_whole && !is_redirect(head.status) && fault.provider.is_some())
+    (!head.is_cut() && !is_redirect(head.status) && fault.provider.is_some())
         .then(|| (head.status, Bytes::copy_from_slice(body)))
 }
 
@@ -207,9 +207,6 @@ pub(crate) fn seconds(wait: Duration) -> HeaderValue {
     let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     HeaderValue::from(whole)
 }
-
-/// As much as is read of an error's body: one of that length was cut off.
-const ERROR_BODY_LEN: usize = 64 << 10;
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");

@@ -156,7 +156,7 @@ impl Guest<'_> {
             Call::new(hub, order, Arc::clone(&counted), peer)
         };
         if order.asks_for_models() && order.targets.len() > 1 {
-            return Ok(Body::whole(models::of_all(order, start).await));
+            return Ok(Body::whole(models::of_all(order, self.peer, start).await));
         }
         let call = start(order);
         let order = call.order();
@@ -302,7 +302,7 @@ impl Guest<'_> {
         let may_open = match manner {
             Manner::Frames => true,
             Manner::Assembled | Manner::Whole => form == Form::Space,
-            Manner::Plain => false,
+            Manner::Plain | Manner::Collected => false,
         };
         let opens_at = interval(&beats).filter(|_| may_open && beats.open_early.value);
         let max_tokens = request.as_ref().and_then(RawRequest::max_tokens);

@@ -197,7 +197,7 @@ impl Target {
             Manner::Frames if is_chat && self.config.usage.value == UsageMode::Inject => {
                 renamed.with_usage()
             }
-            Manner::Frames | Manner::Whole | Manner::Plain => renamed,
+            Manner::Frames | Manner::Whole | Manner::Plain | Manner::Collected => renamed,
         };
         request.into_body()
     }

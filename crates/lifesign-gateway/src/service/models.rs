@@ -1,6 +1,7 @@
 //! The models of several upstreams, as one list.
 
 use std::collections::HashSet;
+use std::task::Poll;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -10,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::call::{Call, Fault, Item, Order};
+use crate::relay::Manner;
 use crate::reply;
+use crate::server::{Peer, Stage};
 
 impl Order {
     /// Returns whether the models are asked for that there are.
@@ -22,17 +25,23 @@ impl Order {
 
 /// Asks every upstream, and puts their lists behind one another.
 ///
-/// An upstream that fails is left out; where all do, the first failure is the answer. `start`
-/// makes the call to one of them, which is written down like any other.
-pub(super) async fn of_all(order: Order, start: impl Fn(Order) -> Call) -> Response<Bytes> {
+/// An upstream that fails is left out, and so is one whose list is longer than an answer may be;
+/// where all do, the first failure is the answer. `start` makes the call to one of them, which is
+/// written down like any other.
+pub(super) async fn of_all(
+    order: Order,
+    peer: &Peer,
+    start: impl Fn(Order) -> Call,
+) -> Response<Bytes> {
     let wire = order.wire;
     let asked = order.targets.iter().map(|target| {
         let order = Order {
             id: super::new_id(),
             targets: vec![target.clone()],
+            manner: Manner::Collected,
             ..order.clone()
         };
-        collect(start(order))
+        collect(start(order), peer)
     });
     let mut lists = Vec::new();
     let mut first = None;
@@ -57,11 +66,17 @@ pub(super) async fn of_all(order: Order, start: impl Fn(Order) -> Call) -> Respo
     }
 }
 
-/// Takes the whole body of a call that passes as it comes.
-async fn collect(mut call: Call) -> (Call, Result<Bytes, Box<Fault>>) {
+/// Takes the whole body of a call that passes as it comes, or ends the call with the gateway.
+async fn collect(mut call: Call, peer: &Peer) -> (Call, Result<Bytes, Box<Fault>>) {
     let mut body = Vec::new();
     loop {
-        match std::future::poll_fn(|cx| call.poll_next(cx)).await {
+        let next = std::future::poll_fn(|cx| {
+            if peer.stage() >= Stage::Ending && !call.has_ended() {
+                return Poll::Ready(call.end_drained());
+            }
+            call.poll_next(cx)
+        });
+        match next.await {
             Item::Head => {}
             Item::Bytes(bytes) | Item::Whole(bytes) => body.extend_from_slice(&bytes),
             Item::Done => return (call, Ok(body.into())),

@@ -3,7 +3,7 @@
 use lifesign_standin::Standin;
 use lifesign_wire::Wire;
 
-use crate::harness::{Ask, Gate, Setup, Talk, ms, sleep, upstream};
+use crate::harness::{Ask, Gate, Raw, Setup, Talk, ms, sleep, upstream, wait_until};
 
 async fn gate(wire: Wire, script: &str, more: &str, sets: &[&str]) -> (Standin, Gate) {
     let standin = Standin::script(script).unwrap().start().await.unwrap();
@@ -144,4 +144,37 @@ async fn a_whole_answer_is_not_ended_by_a_drain_that_finds_its_reader_slow() {
     assert!(!got.text().contains("event: error"));
     gate.stopped().await;
     assert!(gate.only_end().await.failure.is_none());
+}
+
+#[tokio::test]
+async fn a_list_of_models_that_outlasts_a_drain_is_left_out() {
+    let (quick, slow) = (Raw::start().await, Raw::start().await);
+    let mut gate = Setup::new(&format!(
+        "{}{}",
+        upstream("slow", Wire::OPENAI_CHAT, &slow.url(), ""),
+        upstream("quick", Wire::OPENAI_CHAT, &quick.url(), ""),
+    ))
+    .start()
+    .await;
+    let list = r#"{"data":[{"id":"q"}]}"#;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+    let len = list.len();
+    let response = format!("{head}content-length: {len}\r\n\r\n{list}");
+    quick.next(vec![(ms(0), response.into())]);
+    let begun = format!("{head}content-length: {len}\r\n\r\n");
+    slow.next(vec![(ms(0), begun.into()), (ms(8_000), list.into())]);
+    let asking = gate.begin(&Ask::get("/v1/models")).await;
+    wait_until(|| slow.requests().len() + quick.requests().len() == 2).await;
+
+    gate.stopper.drain(ms(200));
+
+    let got = asking.rest().await;
+    assert_eq!(
+        (got.status, got.text().as_str()),
+        (200, r#"{"object":"list","data":[{"id":"q"}]}"#)
+    );
+    gate.stopped().await;
+    let ended = gate.ended(2).await;
+    let failed = ended.iter().find_map(|ended| ended.failure.as_ref());
+    assert!(failed.unwrap().message.contains("stopping"), "{failed:?}");
 }

@@ -356,3 +356,60 @@ async fn a_body_is_spliced_and_never_written_anew() {
         "{sent}"
     );
 }
+
+/// Lists of models are kept until they can be joined.
+#[tokio::test]
+async fn a_list_of_models_that_is_too_long_is_left_out() {
+    let (long, short) = (Raw::start().await, Raw::start().await);
+    let gate = Setup::new(&format!(
+        "{}{}",
+        upstream("long", Wire::OPENAI_CHAT, &long.url(), ""),
+        upstream("short", Wire::OPENAI_CHAT, &short.url(), ""),
+    ))
+    .set("limits.answer=2KiB")
+    .start()
+    .await;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
+    let list = |id: &str| response(head, &format!(r#"{{"data":[{{"id":"{id}"}}]}}"#));
+    let too_long = "l".repeat(4096);
+    long.next(list(&too_long));
+    short.next(list("s"));
+
+    let got = gate.ask(&Ask::get("/v1/models")).await;
+
+    assert_eq!(
+        (got.status, got.text().as_str()),
+        (200, r#"{"object":"list","data":[{"id":"s"}]}"#)
+    );
+    let ended = gate.ended(2).await;
+    let failures = ended.iter().filter_map(|ended| ended.failure.as_ref());
+    let failures: Vec<_> = failures.collect();
+    assert_eq!(failures.len(), 1);
+    assert_eq!(failures[0].code.name(), "too_large");
+    assert_eq!(failures[0].setting.as_deref(), Some("limits.answer"));
+
+    long.next(list(&too_long));
+    short.next(list(&too_long));
+    let got = gate.ask(&Ask::get("/v1/models")).await;
+    assert_eq!(got.status, 502);
+    assert_eq!(got.json()["lifesign"]["code"], "too_large");
+}
+
+/// Masking shortens a body; that it was cut off is known all the same.
+#[tokio::test]
+async fn an_error_body_that_was_cut_off_is_not_passed_on_as_a_whole_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key");
+    std::fs::write(&key, "sk-own-secret-key-0123456789").unwrap();
+    let (raw, gate) = raw_gate(&format!("api_key = {{ file = {key:?} }}")).await;
+    let head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json";
+    let rest = "x".repeat(80 << 10);
+    let body =
+        format!(r#"{{"error":{{"message":"no sk-own-secret-key-0123456789","rest":"{rest}"}}}}"#);
+    raw.next(response(head, &body));
+
+    let got = gate.ask(&Ask::stream(Wire::OPENAI_CHAT)).await;
+
+    assert_eq!(got.status, 400);
+    assert!(got.json()["lifesign"].is_object());
+}

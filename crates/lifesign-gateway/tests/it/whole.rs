@@ -384,3 +384,43 @@ async fn thinking_alone_is_repeated_only_where_it_was_not_handed_out() {
         assert_eq!(played.requests().len(), requests);
     }
 }
+
+/// The event that starts an answer may go out ahead of it, and there is one of them.
+#[tokio::test]
+async fn a_whole_answer_behind_a_start_that_went_out_does_not_start_again() {
+    let raw = Raw::start().await;
+    let gate = Gate::start(&upstream("up", Wire::ANTHROPIC, &raw.url(), "")).await;
+    let start = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n";
+    let body = r#"{"id":"msg_2","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}"#;
+    let len = body.len();
+    raw.next(vec![
+        (ms(0), format!("{STREAM_HEAD}{start}").into()),
+        (ms(300), Vec::new()),
+    ]);
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+    let whole = format!("{head}content-length: {len}\r\n\r\n{body}");
+    raw.next(vec![(ms(0), whole.into())]);
+    let ask =
+        Ask::stream(Wire::ANTHROPIC).header("x-lifesign-set", "beats.every=50ms,beats.form=event");
+
+    let got = gate.ask(&ask).await;
+
+    assert_eq!(raw.requests().len(), 2);
+    let events = got.events();
+    let kinds = events.iter().filter_map(|event| event["type"].as_str());
+    let kinds: Vec<_> = kinds.filter(|kind| *kind != "ping").collect();
+    assert_eq!(
+        kinds,
+        [
+            "message_start",
+            "content_block_start",
+            "content_block_delta",
+            "content_block_stop",
+            "message_delta",
+            "message_stop",
+        ],
+        "{}",
+        got.text()
+    );
+    assert_eq!(got.answer(), "hi");
+}

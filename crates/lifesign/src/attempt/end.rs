@@ -93,6 +93,14 @@ pub struct ResponseHead {
     pub headers: HeaderMap,
     /// The body of a response whose status is no success, decoded, at most 64 KiB of it.
     pub error_body: Option<Vec<u8>>,
+    pub(super) is_cut: bool,
+}
+
+impl ResponseHead {
+    /// Returns whether more of the body of an error may have come than was read.
+    pub const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
 }
 
 /// What ended an attempt.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::header::LOCATION;
 use http::{HeaderMap, HeaderValue, response};
 
+use super::ERROR_BODY_BYTES;
 use super::end::ResponseHead;
 use crate::transport::ContentDecoder;
 
@@ -33,10 +34,14 @@ impl Head {
 
     /// Returns what is left of the response: status, headers, and the body of an error.
     pub(super) fn into_response(self) -> ResponseHead {
+        let error_body = self.error_body.map(|(body, _)| body);
         ResponseHead {
             status: self.status,
             headers: self.headers,
-            error_body: self.error_body.map(|(body, _)| body),
+            is_cut: error_body
+                .as_ref()
+                .is_some_and(|body| body.len() >= ERROR_BODY_BYTES),
+            error_body,
         }
     }
 
@@ -119,5 +124,17 @@ mod tests {
         assert_eq!(head.headers, parts.headers);
         drop(parts);
         assert!(buffer.is_unique());
+    }
+
+    #[test]
+    fn a_body_as_long_as_is_read_was_cut() {
+        let (parts, ()) = Response::new(()).into_parts();
+        for (len, is_cut) in [(ERROR_BODY_BYTES - 1, false), (ERROR_BODY_BYTES, true)] {
+            let body = Some((vec![0; len], Duration::ZERO));
+            let response = Head::new(&parts, None, body).into_response();
+            assert_eq!(response.is_cut(), is_cut);
+        }
+        let response = Head::new(&parts, None, None).into_response();
+        assert!(!response.is_cut());
     }
 }
