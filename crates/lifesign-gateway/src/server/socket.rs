@@ -126,8 +126,8 @@ impl AsyncWrite for Raw {
 
 /// What hyper reads from and writes to.
 ///
-/// One request at a time: what comes behind it is kept until its response has ended. hyper would
-/// take it in, and then no longer look whether the caller is still there.
+/// One request at a time: what comes behind it, with it or later, is kept until its response has
+/// ended. hyper would take it in, and then no longer look whether the caller is still there.
 #[derive(Debug)]
 pub(super) struct Socket {
     layer: Layer,
@@ -226,10 +226,10 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
-        if this.ahead.is_empty() {
-            ready!(this.poll_layer(cx, buffer))?;
-        } else if this.peer.is_answering() {
+        if this.peer.is_answering() {
             return this.poll_left(cx);
+        } else if this.ahead.is_empty() {
+            ready!(this.poll_layer(cx, buffer))?;
         } else {
             let len = this.ahead.len().min(buffer.remaining());
             let next: Vec<_> = this.ahead.drain(..len).collect();

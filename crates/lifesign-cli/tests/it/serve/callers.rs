@@ -180,6 +180,66 @@ async fn a_caller_that_has_asked_ahead_is_missed_as_well() {
 }
 
 #[tokio::test]
+async fn a_caller_that_asks_again_while_it_waits_is_missed_as_well() {
+    let silent = Upstream::silent().await;
+    let speaking = Upstream::saying(&[CONTENT]).await;
+    let settings = upstream("a", silent.address, "models = [\"silent\"]")
+        + &upstream("b", speaking.address, "models = [\"m\"]");
+    let gateway = Gateway::start(&settings).await;
+    let before = gateway.at_rest().await;
+    let again = chat("", true);
+
+    for (nth, piece) in ["\r\n", "P", &*again, &*again.repeat(2)]
+        .into_iter()
+        .enumerate()
+    {
+        let mut caller = gateway.connect().await;
+        caller.send(&chat_of("silent", "", false)).await;
+        silent.is_asked(nth + 1).await;
+        caller.send(piece).await;
+        // It is to come in before the end does.
+        sleep(Duration::from_millis(50)).await;
+        drop(caller);
+        eventually("the upstream is left", || silent.left().len() == nth + 1).await;
+
+        let mut caller = gateway.ask().await;
+        caller.until(CONTENT).await;
+        caller.send(piece).await;
+        sleep(Duration::from_millis(50)).await;
+        drop(caller);
+        eventually("the upstream is left", || speaking.left().len() == nth + 1).await;
+    }
+
+    gateway.settles(&before).await;
+    assert_eq!(gateway.ended(8).await, ["cancelled"; 8]);
+}
+
+#[tokio::test]
+async fn what_is_asked_while_another_is_answered_is_answered_in_its_turn() {
+    let speaking = Upstream::start(|mut link| async move {
+        link.request().await?;
+        link.send(STREAM).await?;
+        link.send(CONTENT).await?;
+        sleep(Duration::from_millis(300)).await;
+        link.send(FINISH).await
+    })
+    .await;
+    let gateway = Gateway::start(&upstream("a", speaking.address, "")).await;
+    let live = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let (begun, rest) = live.split_at(9);
+    let mut caller = gateway.ask().await;
+
+    caller.until(CONTENT).await;
+    caller.send(begun).await;
+    let first = caller.response().await;
+    caller.send(rest).await;
+    let second = caller.response().await;
+
+    assert!(first.body.ends_with(FINISH), "{first:?}");
+    assert_eq!(second.body, LIVE);
+}
+
+#[tokio::test]
 async fn what_is_asked_ahead_is_answered_in_its_turn() {
     let answering = Upstream::answering().await;
     let gateway = Gateway::start(&upstream("a", answering.address, "")).await;
