@@ -195,8 +195,8 @@ impl GatewayConfig {
             .iter()
             .filter(|upstream| upstream.wire() == wire && has_model(upstream))
             .collect();
-        if let Some(first) = upstreams.first().copied() {
-            upstreams.retain(|other| checks::may_share_credential(first, other));
+        if let Some(meant) = checks::first_to_pass(&upstreams) {
+            upstreams.retain(|other| checks::may_share_credential(meant, other));
         }
         Choice {
             route: None,

@@ -1,6 +1,7 @@
 //! What is fine setting by setting and not in sum: refused before anything starts.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lifesign_core::duration::human;
@@ -133,7 +134,7 @@ impl GatewayConfig {
         let refuse = |problem: String| {
             SettingError::new("route.upstreams", problem).with_position(route.position.as_str())
         };
-        let mut asked: Vec<&GatewayUpstream> = Vec::new();
+        let mut asked: Vec<&Arc<GatewayUpstream>> = Vec::new();
         for name in &route.upstreams {
             let Some(upstream) = self.upstream(name) else {
                 let names = || self.upstreams.iter().map(|upstream| upstream.name());
@@ -152,6 +153,7 @@ impl GatewayConfig {
         let Some(first) = asked.first() else {
             return Ok(());
         };
+        let first_to_pass = first_to_pass(&asked);
         for other in &asked {
             if other.wire() != first.wire() {
                 return Err(refuse(format!(
@@ -163,10 +165,13 @@ impl GatewayConfig {
                 ))
                 .with_accepted("upstreams of one wire"));
             }
-            if other.auth_origin == Origin::Default && !may_share_credential(first, other) {
+            if other.auth_origin == Origin::Default
+                && let Some(meant) = first_to_pass
+                && !may_share_credential(meant, other)
+            {
                 return Err(refuse(format!(
                     "would hand the caller's key for `{}` to `{}`, which is another host",
-                    first.name(),
+                    meant.name(),
                     other.name()
                 ))
                 .with_accepted("api_key for each, or auth = \"pass\" where that is meant"));
@@ -205,11 +210,15 @@ impl GatewayConfig {
     }
 }
 
-/// Returns whether a caller's own key that is meant for `first` may go to `other`.
-pub(super) fn may_share_credential(first: &GatewayUpstream, other: &GatewayUpstream) -> bool {
-    first.auth == Auth::Own
-        || other.auth == Auth::Own
-        || first.client.base_url.host() == other.client.base_url.host()
+/// Returns whom a caller's own key is meant for: the first of `asked` that it would go to.
+pub(super) fn first_to_pass<'u>(asked: &[&'u Arc<GatewayUpstream>]) -> Option<&'u GatewayUpstream> {
+    let mut asked = asked.iter().map(|upstream| &***upstream);
+    asked.find(|upstream| upstream.auth == Auth::Pass)
+}
+
+/// Returns whether `other` may be asked where the caller's own key is meant for `meant`.
+pub(super) fn may_share_credential(meant: &GatewayUpstream, other: &GatewayUpstream) -> bool {
+    other.auth == Auth::Own || meant.client.base_url.host() == other.client.base_url.host()
 }
 
 /// Reports beats by which a reader cannot tell the gateway from a dead one.

@@ -445,6 +445,16 @@ fn a_sum_that_cannot_start_is_refused_with_its_place() {
              host; accepted: api_key for each, or auth = \"pass\" where that is meant",
         ),
         (
+            // The first that it would go to decides, wherever that stands.
+            format!(
+                "{}{a}{c}{}",
+                route("\"own\", \"a\", \"c\""),
+                upstream("own", "openai-chat", "api_key = { env = \"A\" }")
+            ),
+            "3:13: route.upstreams: would hand the caller's key for `a` to `c`, which is another \
+             host; accepted: api_key for each, or auth = \"pass\" where that is meant",
+        ),
+        (
             format!("{}{}{a}", key("k", HASH), key("k", &other)),
             "5:8: key.name: \"k\" is taken: DIR/a.toml:1",
         ),
@@ -792,6 +802,20 @@ fn a_callers_own_key_stays_with_the_host_it_is_for() {
 
     let names: Vec<_> = choice.upstreams.iter().map(|it| it.name()).collect();
     assert_eq!(names, ["a", "c"]);
+
+    // Which is the first that it would go to, not the first there is.
+    let text = [
+        upstream("c", "anthropic", "api_key = { env = \"C\" }"),
+        upstream("a", "anthropic", ""),
+        upstream("b", "anthropic", ""),
+    ]
+    .concat();
+    let config = load(&text, &[], &[]).unwrap();
+
+    let choice = config.choose(Wire::ANTHROPIC, None);
+
+    let names: Vec<_> = choice.upstreams.iter().map(|it| it.name()).collect();
+    assert_eq!(names, ["c", "a"]);
 }
 
 #[test]
