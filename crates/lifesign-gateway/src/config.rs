@@ -17,7 +17,6 @@ pub use self::beats::{BeatForm, Beats, BeatsLayer};
 pub use self::call_layer::{Asked, CallLayer};
 pub use self::caller_key::CallerKey;
 pub use self::journal::JournalConfig;
-pub use self::opened::TlsIdentity;
 pub use self::reference::settings_markdown;
 pub use self::route::Route;
 pub use self::schema::config_schema;

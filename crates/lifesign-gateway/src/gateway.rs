@@ -12,13 +12,14 @@ use lifesign::clock;
 use lifesign_core::{FailureCode, SettingError};
 use tokio::time::sleep_until;
 
+use crate::chain::Chain;
 use crate::config::{CallerKey, GatewayConfig, Listen};
 use crate::hub::{Hub, time_of};
 use crate::lifecycle::{Lifecycle, Reload};
 use crate::records::Records;
 use crate::server::{
     Bound, Drain, Inherited, ListenError, ListenOn, Pulse, Server, ServerError, ServerLimits,
-    TlsError, TlsFiles, TlsSlot, raise_descriptors,
+    TlsSlot, raise_descriptors,
 };
 use crate::service::Gateway;
 
@@ -100,13 +101,7 @@ impl From<ListenError> for ServeError {
 
 impl From<ServerError> for ServeError {
     fn from(error: ServerError) -> Self {
-        Self::Server(with_sources(&error))
-    }
-}
-
-impl From<TlsError> for ServeError {
-    fn from(error: TlsError) -> Self {
-        Self::Server(with_sources(&error))
+        Self::Server(Chain(&error).to_string())
     }
 }
 
@@ -116,25 +111,18 @@ impl From<std::io::Error> for ServeError {
     }
 }
 
-fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
-}
-
 impl GatewayServer {
-    /// Opens the sockets of a gateway. Call it inside of a runtime.
+    /// Opens the sockets of a gateway with `config`, which was loaded from `source`. Call it inside
+    /// of a runtime.
     ///
     /// # Errors
     ///
     /// Returns an error where a setting cannot be used or an address cannot be listened on.
-    pub fn bind(source: ConfigSource, records: Arc<dyn Records>) -> Result<Self, ServeError> {
-        let config = source.load()?;
+    pub fn bind(
+        config: GatewayConfig,
+        source: ConfigSource,
+        records: Arc<dyn Records>,
+    ) -> Result<Self, ServeError> {
         let lifecycle = Lifecycle::start(source.path.as_deref())?;
         let inherited = Inherited::take()?;
         Self::open(config, records, inherited, Some((lifecycle, source)))
@@ -170,9 +158,7 @@ impl GatewayServer {
             }
             Vec::new()
         };
-        let tls = tls_files(&config)
-            .map(|files| files.load().map(TlsSlot::new))
-            .transpose()?;
+        let tls = config.read_tls()?.map(TlsSlot::new);
         let descriptors = raise_descriptors();
         if let Err(error) = descriptors {
             tracing::warn!(%error, "the limit of descriptors cannot be raised");
@@ -323,7 +309,7 @@ impl Reloading {
         let config = self.source.load()?;
         let plan = self.hub.plan();
         warn_of_restarts(&plan.config, &config);
-        let tls = tls_files(&config).map(|files| files.load()).transpose()?;
+        let tls = config.read_tls()?;
         if tls.is_some() != self.tls.is_some() {
             tracing::warn!("serve.tls_cert was added or taken away; that takes a restart");
         }
@@ -386,14 +372,41 @@ fn listen_on(listen: &Listen) -> ListenOn {
     }
 }
 
-fn tls_files(config: &GatewayConfig) -> Option<TlsFiles> {
-    let cert = config.serve.tls_cert.value.clone()?;
-    let key = config.serve.tls_key.value.clone()?;
-    Some(TlsFiles { cert, key })
-}
-
 /// How often calls are looked at that nobody polls.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// Where a reader may stop for ever.
 const FAR: Duration = Duration::from_secs(1_000_000_000);
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::records::LoggedRecords;
+
+    #[tokio::test]
+    async fn it_serves_by_the_settings_that_were_looked_at_whatever_the_file_says_since() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gateway.toml");
+        let socket = directory.path().join("socket");
+        let listen = |socket: &str| {
+            format!(
+                "[serve]\nlisten = [\"{socket}\"]\n[[upstream]]\nname = \"a\"\nwire = \"openai-chat\"\n\
+                 base_url = \"http://a.test\"\n"
+            )
+        };
+        let first = format!("unix:{}", socket.display());
+        std::fs::write(&path, listen(&first)).unwrap();
+        let source = ConfigSource {
+            path: Some(path.clone()),
+            ..ConfigSource::default()
+        };
+        let config = source.load().unwrap();
+        std::fs::write(&path, "no settings").unwrap();
+
+        let server = GatewayServer::bind(config, source, Arc::new(LoggedRecords)).unwrap();
+
+        assert_eq!(server.addresses(), [first]);
+    }
+}

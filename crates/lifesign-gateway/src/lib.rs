@@ -8,6 +8,7 @@ mod beats;
 mod body;
 mod breaker;
 mod call;
+mod chain;
 pub mod config;
 mod gateway;
 mod guest;

@@ -11,6 +11,7 @@ use tokio::{
 };
 
 use self::file::Watched;
+use crate::chain::Chain;
 use crate::server::{Drain, Pulse, Stage};
 
 mod file;
@@ -200,21 +201,6 @@ async fn sleep_or_never(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
-    }
-}
-
-/// An error with what caused it, on one line.
-struct Chain<'a>(&'a (dyn std::error::Error + 'a));
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut cause = self.0.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) use self::{
     listen::{Bound, Inherited, ListenError, ListenOn},
     peer::{Peer, Reach},
     pulse::Pulse,
-    tls::{TlsError, TlsFiles, TlsSlot},
+    tls::TlsSlot,
 };
 use self::{listen::Listener, worker::Shared};
 use crate::refusal::Refusal;
@@ -38,7 +38,7 @@ mod listen;
 mod peer;
 mod pulse;
 mod socket;
-mod tls;
+pub(crate) mod tls;
 mod worker;
 
 #[cfg(test)]

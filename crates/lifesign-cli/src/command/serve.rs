@@ -27,7 +27,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for finding in config.findings() {
         tracing::warn!(origin = %finding.origin, "{}", finding.message);
     }
-    let server = match GatewayServer::bind(source, Arc::new(LoggedRecords)) {
+    let server = match GatewayServer::bind(config, source, Arc::new(LoggedRecords)) {
         Ok(server) => server,
         Err(ServeError::Setting(error)) => return Err(error.into()),
         Err(error) => {

@@ -1,24 +1,14 @@
 //! The files and variables that the settings name.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::sync::Arc;
 
-use lifesign::config::read_bounded;
-use lifesign_core::{Setting, SettingError, Value};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use lifesign_core::{SettingError, Value};
+use rustls::ServerConfig;
 use secrecy::SecretString;
 
 use super::GatewayConfig;
-
-/// Who the gateway is where it speaks TLS.
-#[derive(Debug)]
-pub struct TlsIdentity {
-    /// Its certificate, and those between it and its root.
-    pub certificates: Vec<CertificateDer<'static>>,
-    /// The private key.
-    pub key: PrivateKeyDer<'static>,
-}
+use crate::server::tls;
 
 impl GatewayConfig {
     /// Opens everything that the settings name, so that nothing of it is first missed by a call.
@@ -60,49 +50,26 @@ impl GatewayConfig {
         })
     }
 
-    /// Reads the certificate and its key, if the gateway speaks TLS.
+    /// Reads the certificate and its key, if the gateway speaks TLS, and makes TLS of them.
     ///
     /// # Errors
     ///
-    /// Returns an error that names the setting, its place and the file if one cannot be read.
-    pub fn read_tls(&self) -> Result<Option<TlsIdentity>, SettingError> {
-        let (Some(certificates), Some(key)) = (
-            self.read_pem("serve.tls_cert", &self.serve.tls_cert, |pem| {
-                let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-                read.ok().filter(|read| !read.is_empty())
-            })?,
-            self.read_pem("serve.tls_key", &self.serve.tls_key, |pem| {
-                PrivateKeyDer::from_pem_slice(pem).ok()
-            })?,
-        ) else {
+    /// Returns an error that names the setting, its place and the file if one cannot be used.
+    pub(crate) fn read_tls(&self) -> Result<Option<Arc<ServerConfig>>, SettingError> {
+        let (cert, key) = (&self.serve.tls_cert.value, &self.serve.tls_key.value);
+        let (Some(cert), Some(key)) = (cert, key) else {
             return Ok(None);
         };
-        Ok(Some(TlsIdentity { certificates, key }))
-    }
-
-    fn read_pem<T>(
-        &self,
-        field: &str,
-        path: &Setting<Option<std::path::PathBuf>>,
-        read: impl FnOnce(&[u8]) -> Option<T>,
-    ) -> Result<Option<T>, SettingError> {
-        let Some(path) = &path.value else {
-            return Ok(None);
-        };
-        let refuse = |path: &Path, problem: String| {
-            let error = SettingError::new(field, problem)
+        tls::load(cert, key).map(Some).map_err(|error| {
+            let (field, path) = if error.is_of_certificate() {
+                ("serve.tls_cert", cert)
+            } else {
+                ("serve.tls_key", key)
+            };
+            let refused = SettingError::new(field, error.to_string())
                 .with_value(&Value::Text(&path.display().to_string()))
                 .with_accepted("the path of a PEM file");
-            self.placed(error, field)
-        };
-        let pem =
-            read_bounded(path).map_err(|error| refuse(path, format!("cannot be read: {error}")))?;
-        match read(&pem) {
-            Some(read) => Ok(Some(read)),
-            None if field == "serve.tls_key" => {
-                Err(refuse(path, "holds no private key in PEM form".to_owned()))
-            }
-            None => Err(refuse(path, "holds no certificate in PEM form".to_owned())),
-        }
+            self.placed(refused, field)
+        })
     }
 }

@@ -883,6 +883,9 @@ fn files_that_cannot_be_used_are_named_with_setting_and_place() {
     std::fs::write(directory.path().join("cert.pem"), certified.cert.pem()).unwrap();
     let key = certified.signing_key.serialize_pem();
     std::fs::write(directory.path().join("key.pem"), key).unwrap();
+    let other = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+    let other = other.signing_key.serialize_pem();
+    std::fs::write(directory.path().join("other.pem"), other).unwrap();
     let open = |serve: &str| {
         let text = format!("[serve]\n{serve}\n{}", upstream("a", "openai-chat", ""));
         std::fs::write(&path, text).unwrap();
@@ -891,7 +894,10 @@ fn files_that_cannot_be_used_are_named_with_setting_and_place() {
     };
 
     let config = open("tls_cert = \"cert.pem\"\ntls_key = \"key.pem\"").unwrap();
-    assert_eq!(config.read_tls().unwrap().unwrap().certificates.len(), 1);
+    assert_eq!(
+        config.read_tls().unwrap().unwrap().alpn_protocols,
+        [b"http/1.1"]
+    );
     for (serve, told) in [
         (
             "tls_cert = \"key.pem\"\ntls_key = \"key.pem\"",
@@ -912,6 +918,14 @@ fn files_that_cannot_be_used_are_named_with_setting_and_place() {
             format!(
                 "{place}/a.toml:3:11: serve.tls_key: \"{place}/none\" cannot be read: No such file or \
                      directory (os error 2); accepted: the path of a PEM file"
+            ),
+        ),
+        (
+            "tls_cert = \"cert.pem\"\ntls_key = \"other.pem\"",
+            format!(
+                "{place}/a.toml:3:11: serve.tls_key: \"{place}/other.pem\" cannot be used with \
+                     serve.tls_cert: keys may not be consistent: KeyMismatch; accepted: the path of a \
+                     PEM file"
             ),
         ),
         (

@@ -45,19 +45,6 @@ async fn the_service_manager_follows_a_life_from_ready_to_stopping() {
     assert!(status.success());
 }
 
-#[test]
-fn a_failed_reload_is_told_with_what_caused_it() {
-    assert_eq!(Chain(&Outer(Inner)).to_string(), "outer: inner");
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("inner")]
-struct Inner;
-
-#[derive(Debug, thiserror::Error)]
-#[error("outer")]
-struct Outer(#[source] Inner);
-
 /// A process that serves, and the service manager that it knows.
 struct Life {
     child: Child,

@@ -1,23 +1,22 @@
 //! Listeners with TLS.
 
 use pretty_assertions::assert_eq;
-use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, crypto::aws_lc_rs};
 use rustls_pki_types::{CertificateDer, ServerName};
 use tokio_rustls::TlsConnector;
 
 use super::*;
+use crate::server::tls::load;
 
-/// Files of a certificate for `localhost`, and the certificate.
-fn certificate() -> (tempfile::TempDir, TlsFiles, CertificateDer<'static>) {
+/// What is made of a certificate for `localhost`, and the certificate.
+fn certificate() -> (Arc<ServerConfig>, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let files = TlsFiles {
-        cert: directory.path().join("cert.pem"),
-        key: directory.path().join("key.pem"),
-    };
-    std::fs::write(&files.cert, made.cert.pem()).unwrap();
-    std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
-    (directory, files, made.cert.der().clone())
+    let cert = directory.path().join("cert.pem");
+    let key = directory.path().join("key.pem");
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    (load(&cert, &key).unwrap(), made.cert.der().clone())
 }
 
 async fn handshake(
@@ -39,8 +38,8 @@ async fn handshake(
 
 #[tokio::test]
 async fn tls_is_served_as_http_1_1() {
-    let (_directory, files, root) = certificate();
-    let slot = TlsSlot::new(files.load().unwrap());
+    let (config, root) = certificate();
+    let slot = TlsSlot::new(config);
     let limits = ServerLimits::default();
     let server = Running::start_with(TestService::new(), limits, Some(slot), 1);
 
@@ -54,13 +53,13 @@ async fn tls_is_served_as_http_1_1() {
 
 #[tokio::test]
 async fn another_certificate_is_shown_to_connections_to_come() {
-    let (_directory, files, old) = certificate();
-    let (_other, others, new) = certificate();
-    let slot = TlsSlot::new(files.load().unwrap());
+    let (config, old) = certificate();
+    let (other, new) = certificate();
+    let slot = TlsSlot::new(config);
     let limits = ServerLimits::default();
     let server = Running::start_with(TestService::new(), limits, Some(slot.clone()), 1);
 
-    slot.replace(others.load().unwrap());
+    slot.replace(other);
 
     assert!(handshake(&server, old).await.is_err());
     assert!(handshake(&server, new).await.is_ok());
@@ -68,8 +67,8 @@ async fn another_certificate_is_shown_to_connections_to_come() {
 
 #[tokio::test]
 async fn who_does_not_shake_hands_is_cut() {
-    let (_directory, files, _root) = certificate();
-    let slot = TlsSlot::new(files.load().unwrap());
+    let (config, _root) = certificate();
+    let slot = TlsSlot::new(config);
     let limits = ServerLimits {
         handshake: Duration::from_millis(100),
         ..ServerLimits::default()
