@@ -319,6 +319,8 @@ impl Reloading {
         };
         let keys = plan.config.keys.iter().filter(is_kept);
         let kept: Vec<_> = keys.map(|key| key.name.clone()).collect();
+        // What is in it alone is forgotten by the reload.
+        drop(plan);
         self.hub.reload(config, |name| std::env::var_os(name))?;
         if let (Some(slot), Some(tls)) = (&self.tls, tls) {
             slot.replace(tls);

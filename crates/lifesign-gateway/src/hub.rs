@@ -127,7 +127,7 @@ impl Hub {
         let room = Room::new(config.limits.buffered_total.value);
         let metrics = Arc::new(Metrics::new(&config));
         let records: Vec<Arc<dyn Records>> = vec![Arc::clone(&metrics) as _, records];
-        let plan = Plan::new(config, workers, &lanes, &callers, variable)?;
+        let plan = Plan::new(config, None, workers, &lanes, &callers, variable)?;
         Ok(Self {
             clock: CallClock::start(),
             holds: Holds::new(),
@@ -151,11 +151,31 @@ impl Hub {
         config: GatewayConfig,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<(), SettingError> {
-        let plan = Plan::new(config, self.workers, &self.lanes, &self.callers, variable)?;
+        let before = self.plan();
+        let plan = Plan::new(
+            config,
+            Some(&before),
+            self.workers,
+            &self.lanes,
+            &self.callers,
+            variable,
+        )?;
         self.room.set_limit(plan.config.limits.buffered_total.value);
         self.metrics.configure(&plan.config);
         self.plan.store(Arc::new(plan));
+        drop(before);
+        self.forget_unused();
         Ok(())
+    }
+
+    /// Forgets the lanes and callers that are in no plan, neither in force nor of a call under way.
+    fn forget_unused(&self) {
+        // Nobody gets at one but through its table, or by what has it already.
+        lock(&self.lanes).retain(|_, lane| {
+            let load = lane.load();
+            Arc::strong_count(lane) > 1 || load.in_flight + load.waiting > 0
+        });
+        lock(&self.callers).retain(|_, caller| Arc::strong_count(caller) > 1);
     }
 
     /// Returns the settings in force.
@@ -209,6 +229,7 @@ impl Hub {
 impl Plan {
     fn new(
         config: GatewayConfig,
+        before: Option<&Self>,
         workers: usize,
         lanes: &Mutex<BTreeMap<String, Arc<Lane>>>,
         callers: &Mutex<BTreeMap<String, Arc<Caller>>>,
@@ -224,7 +245,9 @@ impl Plan {
                 pool_idle: upstream.client.pool_idle,
                 ..TransportConfig::default()
             };
-            ways.push((key, Ways::new(transport, workers)));
+            let mut known = before.into_iter().flat_map(|before| &before.targets);
+            let kept = known.find_map(|target| target.ways_to(upstream, &transport));
+            ways.push((key, kept.unwrap_or_else(|| Ways::new(transport, workers))));
         }
         let admin_key = config.read_admin_key(&variable)?;
         let admin_key = admin_key.map(|key| {
@@ -312,3 +335,6 @@ pub(crate) const fn time_of(limit: Limit) -> Option<Duration> {
         Limit::Off => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

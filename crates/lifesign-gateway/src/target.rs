@@ -22,24 +22,25 @@ pub(crate) struct Target {
     /// The upstream with our own key, if ours goes to it.
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) lane: Arc<Lane>,
-    ways: Ways,
+    ways: Arc<Ways>,
+}
+
+/// The ways to an upstream, which outlive a reload that leaves it where it was: one for each worker,
+/// since a connection stays with the runtime that opened it.
+pub(crate) struct Ways {
+    config: TransportConfig,
+    of_worker: Vec<OnceLock<Arc<Transport>>>,
     /// The models that refused to stream.
     unstreamed: Mutex<Vec<String>>,
 }
 
-/// The ways to an upstream: one for each worker, since a connection stays with the runtime that
-/// opened it.
-pub(crate) struct Ways {
-    config: TransportConfig,
-    of_worker: Vec<OnceLock<Arc<Transport>>>,
-}
-
 impl Ways {
-    pub(crate) fn new(config: TransportConfig, workers: usize) -> Self {
-        Self {
+    pub(crate) fn new(config: TransportConfig, workers: usize) -> Arc<Self> {
+        Arc::new(Self {
             config,
             of_worker: (0..workers).map(|_| OnceLock::new()).collect(),
-        }
+            unstreamed: Mutex::default(),
+        })
     }
 
     /// Returns the way that `worker` uses.
@@ -52,6 +53,13 @@ impl Ways {
         }
         let made = Transport::new(self.config.clone()).map_err(|error| error.to_string())?;
         Ok(Arc::clone(slot.get_or_init(|| Arc::new(made))))
+    }
+
+    fn unstreamed(&self) -> MutexGuard<'_, Vec<String>> {
+        // Each change is one insertion.
+        self.unstreamed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -89,15 +97,31 @@ impl Target {
         config: Arc<GatewayUpstream>,
         upstream: Upstream,
         lane: Arc<Lane>,
-        ways: Ways,
+        ways: Arc<Ways>,
     ) -> Self {
         Self {
             config,
             upstream: Arc::new(upstream),
             lane,
             ways,
-            unstreamed: Mutex::default(),
         }
+    }
+
+    /// Returns the ways to this upstream where they lead to `other` as well, and `transport` is what
+    /// they were made from: it is the same upstream at the same place, reached in the same manner.
+    pub(crate) fn ways_to(
+        &self,
+        other: &GatewayUpstream,
+        transport: &TransportConfig,
+    ) -> Option<Arc<Ways>> {
+        let (ours, theirs) = (&self.config.client, &other.client);
+        let is_same = ours.name == theirs.name
+            && ours.wire == theirs.wire
+            && ours.base_url == theirs.base_url
+            && ours.http2 == theirs.http2
+            && self.ways.config.extra_roots == transport.extra_roots
+            && self.ways.config.pool_idle == transport.pool_idle;
+        is_same.then(|| Arc::clone(&self.ways))
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -150,12 +174,12 @@ impl Target {
     /// Returns whether whole answers to calls for `model` are put together from streams.
     pub(crate) fn assembles(&self, model: &str) -> bool {
         self.config.assemble.value == Assemble::Auto
-            && !self.unstreamed().iter().any(|known| known == model)
+            && !self.ways.unstreamed().iter().any(|known| known == model)
     }
 
     /// Remembers that the upstream does not stream for `model`.
     pub(crate) fn note_refused_stream(&self, model: &str) {
-        let mut models = self.unstreamed();
+        let mut models = self.ways.unstreamed();
         if models.len() < MOST_MODELS && !models.iter().any(|known| known == model) {
             models.push(model.to_owned());
         }
@@ -211,11 +235,7 @@ impl Target {
         })
     }
 
-    fn headers(
-        &self,
-        upstream: &Upstream,
-        outbound: &Outbound,
-    ) -> Result<HeaderMap, Box<Failure>> {
+    fn headers(&self, upstream: &Upstream, outbound: &Outbound) -> Result<HeaderMap, Box<Failure>> {
         let mut headers = outbound.headers.clone();
         // Compressed streams are held back by whoever compresses until a block is full.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -248,13 +268,6 @@ impl Target {
             headers.insert(HeaderName::from_static(name), value);
         }
         Ok(headers)
-    }
-
-    fn unstreamed(&self) -> MutexGuard<'_, Vec<String>> {
-        // Each change is one insertion.
-        self.unstreamed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
