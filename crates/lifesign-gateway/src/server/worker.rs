@@ -297,9 +297,9 @@ struct Seat<S> {
 impl<S> Drop for Seat<S> {
     fn drop(&mut self) {
         lock(&self.peers).remove(&self.id);
-        let before = self.shared.open.fetch_sub(1, Ordering::AcqRel);
+        let others = self.shared.open.fetch_sub(1, Ordering::AcqRel) - 1;
         // Said again only after the crowd has gone, not at every place that is free for a moment.
-        if before <= self.shared.most_connections / 2
+        if others <= self.shared.most_connections / 2
             && self.shared.is_full.load(Ordering::Relaxed)
             && self.shared.is_full.swap(false, Ordering::Relaxed)
         {
@@ -397,5 +397,33 @@ mod tests {
         let buffer = socket2::SockRef::from(&accepted).send_buffer_size();
         assert!(buffer.unwrap() <= 512 << 10);
         assert_eq!(remote, caller.local_addr().ok());
+    }
+
+    #[test]
+    fn that_the_limit_is_reached_is_said_again_once_half_of_the_places_are_free() {
+        for most_connections in 1..=3 {
+            let shared = Arc::new(Shared {
+                service: Arc::new(()),
+                limits: ServerLimits::default(),
+                most_connections,
+                open: AtomicUsize::new(most_connections + 1),
+                is_full: AtomicBool::new(true),
+                refusing: AtomicUsize::new(0),
+                tls: None,
+                drain: Drain::new(),
+                clock: CallClock::start(),
+            });
+            let mut open = most_connections + 1;
+            while open > 0 {
+                drop(Seat {
+                    shared: Arc::clone(&shared),
+                    peers: Arc::default(),
+                    id: 0,
+                });
+                open -= 1;
+                let is_full = shared.is_full.load(Ordering::Relaxed);
+                assert_eq!(is_full, open > most_connections / 2, "{open}");
+            }
+        }
     }
 }
