@@ -7,6 +7,7 @@ use bytes::Bytes;
 use lifesign::clock::CallClock;
 use lifesign::{Doing, LazyTimer};
 use lifesign_core::Phase;
+use lifesign_core::duration::whole_millis;
 use lifesign_wire::{Beat, BeatState, Forwarded, Wire};
 
 use crate::call::Call;
@@ -199,15 +200,14 @@ fn comment(call: &Call, seq: u64) -> Vec<u8> {
             _ => BeatState::Attempt,
         },
     };
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let beat = Beat {
         n: snapshot.attempt,
         of: snapshot.of,
         upstream: call.upstream_name(),
         regime: call.profile(),
         position: call.position(),
-        waited_ms: millis(snapshot.elapsed),
-        upstream_silent_ms: silent.map(millis),
+        waited_ms: whole_millis(snapshot.elapsed),
+        upstream_silent_ms: silent.map(whole_millis),
         seq,
         ..Beat::new(state)
     };

@@ -9,6 +9,7 @@ use std::{
 };
 
 use lifesign::clock::CallClock;
+use lifesign_core::duration::whole_millis;
 
 /// The signs of life of all workers.
 #[derive(Clone, Debug)]
@@ -34,19 +35,20 @@ impl Pulse {
 
     /// Returns whether every worker has moved within `limit`.
     pub(crate) fn is_alive(&self, limit: Duration) -> bool {
-        let now_ms = millis(self.clock.elapsed());
+        let now_ms = whole_millis(self.clock.elapsed());
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers.iter().all(|beat_at_ms| {
-            now_ms.saturating_sub(beat_at_ms.load(Ordering::Relaxed)) <= millis(limit)
+            now_ms.saturating_sub(beat_at_ms.load(Ordering::Relaxed)) <= whole_millis(limit)
         })
     }
 
     /// Returns how long ago the worker moved that moved last of all.
     pub(crate) fn oldest(&self) -> Duration {
-        let now_ms = millis(self.clock.elapsed());
+        let now_ms = whole_millis(self.clock.elapsed());
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let beats = workers.iter();
-        let ages = beats.map(|beat_at_ms| now_ms.saturating_sub(beat_at_ms.load(Ordering::Relaxed)));
+        let ages =
+            beats.map(|beat_at_ms| now_ms.saturating_sub(beat_at_ms.load(Ordering::Relaxed)));
         Duration::from_millis(ages.max().unwrap_or_default())
     }
 
@@ -65,13 +67,9 @@ impl Pulse {
 
 impl WorkerPulse {
     pub(super) fn beat(&self) {
-        let now_ms = millis(self.clock.elapsed());
+        let now_ms = whole_millis(self.clock.elapsed());
         self.beat_at_ms.store(now_ms, Ordering::Relaxed);
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use lifesign::Doing;
+use lifesign_core::duration::whole_millis;
 use prometheus_client::encoding::prometheus_text;
 use serde_json::json;
 
@@ -156,10 +157,10 @@ fn calls(hub: &Hub) -> serde_json::Value {
             "phase": readings.map(|readings| readings.phase),
             "attempt": snapshot.attempt,
             "of": snapshot.of,
-            "elapsed_ms": millis(snapshot.elapsed),
+            "elapsed_ms": whole_millis(snapshot.elapsed),
             "clocks_ms": readings.map(|readings| readings.ages),
             "next_bound": readings.and_then(|readings| readings.next).map(|(bound, at)| {
-                json!({"bound": bound, "in_ms": millis(at.saturating_sub(snapshot.elapsed))})
+                json!({"bound": bound, "in_ms": whole_millis(at.saturating_sub(snapshot.elapsed))})
             }),
         })
     });
@@ -174,7 +175,7 @@ fn holds(hub: &Hub) -> serde_json::Value {
             "model": hold.model,
             "credential": hold.credential,
             "why": hold.why,
-            "remaining_ms": millis(hold.remaining),
+            "remaining_ms": whole_millis(hold.remaining),
             "until": hold.until,
             "probe": hold.probe,
         })
@@ -214,10 +215,6 @@ const fn breaker(state: BreakerState) -> &'static str {
         BreakerState::HalfOpen => "half_open",
         BreakerState::Open => "open",
     }
-}
-
-fn millis(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn json(status: StatusCode, body: &serde_json::Value) -> Response<Bytes> {
