@@ -25,13 +25,13 @@ pub(super) fn live() -> Response<Bytes> {
 }
 
 /// Says whether calls are taken: not while stopping, and not while every upstream is on hold. A hold
-/// on what one caller brings along says nothing about the others.
+/// on one model says nothing about the others, nor does one on what one caller brings along.
 pub(super) fn ready(hub: &Hub, plan: &Plan, stage: Stage) -> Response<Bytes> {
     let is_draining = stage >= Stage::Draining;
     let holds = hub.holds.list();
     let is_held = |name: &str| {
-        let mut shared = holds.iter().filter(|hold| hold.credential.is_none());
-        shared.any(|hold| hold.upstream == name)
+        let mut holds = holds.iter();
+        holds.any(|hold| hold.upstream == name && hold.model.is_none() && hold.credential.is_none())
     };
     let all_held = !plan.targets.is_empty()
         && plan

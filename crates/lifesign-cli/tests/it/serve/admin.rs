@@ -46,7 +46,7 @@ async fn calls_under_way_are_listed_and_can_be_ended() {
 }
 
 #[tokio::test]
-async fn a_hold_is_listed_known_to_readyz_and_can_be_released() {
+async fn a_hold_is_listed_and_can_be_released_and_readyz_knows_one_on_the_whole_upstream() {
     let limited = Upstream::start(|mut link| async move {
         link.request().await?;
         let wait = "retry-after: 60\r\nconnection: close\r\n";
@@ -57,15 +57,17 @@ async fn a_hold_is_listed_known_to_readyz_and_can_be_released() {
 
     let first = gateway.response(&chat("", true)).await;
     let second = gateway.response(&chat("", true)).await;
-    let held = gateway.admin("GET", "/readyz").await;
+    let on_one_model = gateway.admin("GET", "/readyz").await;
     let live = gateway.admin("GET", "/livez").await;
     let listed = gateway.admin("GET", "/lifesign/holds").await.json();
     let hold = &listed["holds"][0];
     let release = format!("/lifesign/holds/{}/release", hold["id"].as_str().unwrap());
     let released = gateway.admin("POST", &release).await;
-    let ready = gateway.admin("GET", "/readyz").await;
     let asked = limited.asked();
     gateway.response(&chat("", true)).await;
+    let models = request("GET", "/v1/models", "", "");
+    let models = gateway.response(&models).await;
+    let on_all = gateway.admin("GET", "/readyz").await;
 
     assert_eq!(
         (first.status, first.header("retry-after")),
@@ -75,7 +77,10 @@ async fn a_hold_is_listed_known_to_readyz_and_can_be_released() {
     let wait: u32 = second.header("retry-after").unwrap().parse().unwrap();
     assert!((50..=60).contains(&wait), "{wait}");
     assert_eq!(asked, 1);
-    assert_eq!((held.status, &held.json()["status"]), (503, &json!("held")));
+    assert_eq!(
+        (on_one_model.status, &on_one_model.json()["status"]),
+        (200, &json!("ready"))
+    );
     assert_eq!(live.status, 200);
     assert_eq!(
         (&hold["upstream"], &hold["model"]),
@@ -87,11 +92,12 @@ async fn a_hold_is_listed_known_to_readyz_and_can_be_released() {
     );
     assert!(hold["remaining_ms"].as_u64().unwrap() > 50_000, "{hold}");
     assert_eq!(released.status, 200);
+    assert_eq!(limited.asked(), 3);
+    assert_eq!(models.status, 429);
     assert_eq!(
-        (ready.status, &ready.json()["status"]),
-        (200, &json!("ready"))
+        (on_all.status, &on_all.json()["status"]),
+        (503, &json!("held"))
     );
-    assert_eq!(limited.asked(), 2);
 }
 
 #[tokio::test]
