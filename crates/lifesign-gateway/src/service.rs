@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use futures_util::FutureExt;
+use http::header::{ALLOW, CONNECTION, EXPECT, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -148,8 +149,11 @@ impl Guest<'_> {
         if self.peer.stage() >= Stage::Draining {
             return Err(draining());
         }
+        let counted = match caller.enter(self.hub.clock.elapsed()) {
+            Ok(counted) => Arc::new(counted),
+            Err(why) => return Err(self.refuse_unread(spent(why), body)),
+        };
         let body = self.read(body).await?;
-        let counted = Arc::new(caller.enter(self.hub.clock.elapsed()).map_err(spent)?);
         let order = self.order(body, key, &caller)?;
         let start = |order| {
             let (hub, peer) = (Arc::clone(self.hub), Arc::clone(self.peer));
@@ -207,6 +211,17 @@ impl Guest<'_> {
             }
         }
         Ok(whole.unwrap_or_else(|| pieces.into()))
+    }
+
+    /// Refuses a request whatever is in its body. Where that has come already the connection can be
+    /// used again, otherwise the rest is not waited for.
+    fn refuse_unread(&self, refused: Refused, body: Incoming) -> Refused {
+        // To read would ask for the body of a caller that waits to be asked.
+        let is_awaited = self.parts.headers.contains_key(EXPECT);
+        if !is_awaited && matches!(self.read(body).now_or_never(), Some(Ok(_))) {
+            return refused;
+        }
+        refused.with(CONNECTION, HeaderValue::from_static("close"))
     }
 
     async fn next_piece(

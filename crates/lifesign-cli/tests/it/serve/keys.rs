@@ -113,6 +113,42 @@ async fn a_key_has_so_many_calls_at_once_and_in_a_minute() {
 }
 
 #[tokio::test]
+async fn a_key_without_a_call_left_is_told_so_before_its_body_has_come() {
+    let speaking = Upstream::saying(&[CONTENT]).await;
+    let settings = upstream("a", speaking.address, OWN) + &alice("concurrency = 1");
+    let gateway = Gateway::start_as(&settings, |it| it.env("UPSTREAM_KEY", SECRET)).await;
+    let mut only = gateway.connect().await;
+    only.send(&chat(&bearer("sk-alice"), true)).await;
+    only.until(CONTENT).await;
+    let asks = chat(&bearer("sk-alice"), true);
+
+    let mut whole = gateway.connect().await;
+    for _ in 0..2 {
+        whole.send(&asks).await;
+        let refused = whole.response().await;
+        assert!(refused.refused(429).contains("concurrency"), "{refused:?}");
+        assert_eq!(refused.header("connection"), None);
+    }
+    let head = asks.find("\r\n\r\n").unwrap() + 4;
+    for len in [head, asks.len() - 1] {
+        let mut half = gateway.connect().await;
+        half.send(asks.split_at(len).0).await;
+        let refused = half.response().await;
+        assert!(refused.refused(429).contains("concurrency"), "{refused:?}");
+        assert_eq!(refused.header("connection"), Some("close"));
+    }
+    let mut expecting = gateway.connect().await;
+    let expects = asks.replacen("\r\n", "\r\nexpect: 100-continue\r\n", 1);
+    expecting
+        .send(expects.split_at(expects.len() - asks.len() + head).0)
+        .await;
+    let refused = expecting.response().await;
+    assert!(refused.refused(429).contains("concurrency"), "{refused:?}");
+    assert_eq!(refused.header("connection"), Some("close"));
+    assert_eq!(speaking.asked(), 1);
+}
+
+#[tokio::test]
 async fn a_call_sets_what_its_key_allows() {
     let answering = Upstream::answering().await;
     let settings = upstream("a", answering.address, OWN)
