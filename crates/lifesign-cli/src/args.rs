@@ -3,11 +3,13 @@
 mod names;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use lifesign_gateway::journal::parse_age;
 
-use self::names::{Names, dialects, profiles, scenarios, wires};
+use self::names::{Names, codes, dialects, profiles, scenarios, wires};
 
 /// Keeps model calls alive and honest: judges each by what crosses the wire.
 #[derive(Debug, Parser)]
@@ -35,6 +37,9 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// Play a handful of provider faults side by side, and judge each call.
     Demo(DemoArgs),
+    /// Tell from a gateway's journal what failed, of what, and what to change.
+    #[command(after_long_help = REPORT_HELP)]
+    Report(ReportArgs),
     /// Serve as a gateway: programs that change only their base URL get everything `call` does.
     #[command(after_long_help = SERVE_HELP)]
     Serve(ServeArgs),
@@ -151,6 +156,35 @@ pub(crate) struct DemoArgs {
     pub(crate) json: bool,
 }
 
+/// Which journal, and which of its calls: those for which all filters hold.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The journal.
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub(crate) journal: Option<PathBuf>,
+    /// The configuration file of a gateway that keeps one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Calls that began in this time until now, such as `1h` or `7 days`.
+    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    pub(crate) since: Option<Duration>,
+    /// Calls that asked this upstream.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) upstream: Option<String>,
+    /// Calls for this model, as the caller or the upstream names it.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Calls that failed with this code, or one of whose attempts did.
+    #[arg(long, value_name = "CODE", value_parser = Names(codes), hide_possible_values = true)]
+    pub(crate) code: Option<String>,
+    /// Calls made with the caller's key of this name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) key: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// An upstream: a wire or the name of a known provider, and its base URL. May be given again.
@@ -219,6 +253,19 @@ Exit codes:
   2 a setting was refused     3 truncated        4 the provider failed or refused
   5 cut         6 the wall clock ran out    7 rate limit/quota 8 connecting or connection lost
   130 cancelled";
+
+const REPORT_HELP: &str = "\
+Examples:
+  # The last hour of the gateway whose settings these are
+  lifesign report --config gateway.toml --since 1h
+
+  # Who is silent, at which upstream, and which setting cuts it
+  lifesign report --journal calls.db --since '7 days' --code raw_silent
+
+  # For programs
+  lifesign report --journal calls.db --json
+
+Columns, fields and tables are described in docs/reference/journal.md.";
 
 const SERVE_HELP: &str = "\
 Examples:

@@ -4,6 +4,7 @@ pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod report;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod standin;

@@ -48,6 +48,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Call(args) => command::call::run(*args).await,
         Command::Config(command) => command::config::run(&command),
         Command::Demo(args) => command::demo::run(&args).await,
+        Command::Report(args) => command::report::run(args),
         Command::Serve(args) => command::serve::run(args).await,
         Command::Standin(args) => command::standin::run(args).await,
         Command::Completions { shell } => command::completions::run(shell),

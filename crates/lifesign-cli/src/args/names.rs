@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
-use lifesign_core::Profile;
+use lifesign_core::{FailureCode, Profile};
 use lifesign_standin::{Dialect, Scenario};
 use lifesign_wire::Wire;
 
@@ -38,6 +38,11 @@ pub(super) fn wires() -> Vec<&'static str> {
 /// The wires that the stand-in can speak.
 pub(super) fn dialects() -> Vec<&'static str> {
     Dialect::ALL.map(Dialect::name).to_vec()
+}
+
+/// The failure codes.
+pub(super) fn codes() -> Vec<&'static str> {
+    FailureCode::ALL.iter().map(|code| code.name()).collect()
 }
 
 pub(super) fn profiles() -> Vec<&'static str> {

@@ -137,6 +137,23 @@ impl Program {
         self
     }
 
+    /// Runs the program through another, which gets it and its arguments as the last of its own.
+    pub(crate) fn through(mut self, wrapper: &[&str]) -> Self {
+        let mut command = Command::new(wrapper[0]);
+        command
+            .args(&wrapper[1..])
+            .arg(self.command.get_program())
+            .args(self.command.get_args())
+            .env_clear();
+        for (name, value) in self.command.get_envs() {
+            if let Some(value) = value {
+                command.env(name, value);
+            }
+        }
+        self.command = command;
+        self
+    }
+
     /// Runs the program to its end.
     #[track_caller]
     pub(crate) fn run(self) -> Ran {

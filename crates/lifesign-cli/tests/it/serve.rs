@@ -4,6 +4,7 @@ mod admin;
 mod callers;
 mod drain;
 mod house;
+mod journal;
 mod keys;
 mod limits;
 mod log;

@@ -80,6 +80,11 @@ impl Gateway {
         line.to_owned()
     }
 
+    /// Returns the number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.running.id()
+    }
+
     pub(crate) fn log(&self) -> String {
         self.running.stderr()
     }

@@ -1,0 +1,321 @@
+//! `lifesign report`: what a gateway's journal tells, in tables.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use lifesign::config::{Config, process_variables};
+use lifesign_core::FailureCode;
+use lifesign_core::duration::human_measured;
+use lifesign_gateway::config::GatewayTables;
+use lifesign_gateway::journal::{Report, ReportFilter, report};
+
+use crate::args::ReportArgs;
+use crate::output::{harmless, print_line};
+
+pub(crate) fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
+    let path = match args.journal {
+        Some(path) => path,
+        None => configured(args.config.as_deref())?,
+    };
+    if let Some(code) = &args.code
+        && !FailureCode::ALL.iter().any(|known| known.name() == code)
+    {
+        let codes: Vec<_> = FailureCode::ALL.iter().map(|code| code.name()).collect();
+        bail!(
+            "no failure has the code {code:?}; accepted: {}",
+            codes.join(", ")
+        );
+    }
+    let filter = ReportFilter {
+        since: args.since,
+        upstream: args.upstream,
+        model: args.model,
+        code: args.code,
+        key: args.key,
+    };
+    let report =
+        report(&path, &filter).with_context(|| format!("{} cannot be read", path.display()))?;
+    if args.json {
+        let text = serde_json::to_string(&report).context("the report cannot be written")?;
+        print_line(&text)?;
+    } else {
+        for line in lines(&report) {
+            print_line(&harmless(&line))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the journal that a file or the environment names.
+fn configured(file: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let mut tables = GatewayTables::default();
+    Config::load_with(file, process_variables(), &[], &mut tables)?;
+    tables.journal().path.value.clone().ok_or_else(|| {
+        anyhow!(
+            "no journal is named; give --journal FILE, or --config FILE of a gateway with journal.path"
+        )
+    })
+}
+
+/// Returns the report for people, a line each.
+fn lines(report: &Report) -> Vec<String> {
+    let mut lines = vec![summary(report)];
+    if report.lost.records > 0 {
+        lines.push(format!(
+            "{} records were lost: the journal could not be written, or not fast enough",
+            report.lost.records
+        ));
+    }
+    for table in tables(report) {
+        if !table.rows.is_empty() {
+            lines.push(String::new());
+            lines.push(table.title.to_owned());
+            lines.extend(table.lines());
+        }
+    }
+    lines
+}
+
+fn summary(report: &Report) -> String {
+    let calls = &report.calls;
+    let counts = [
+        (calls.completed, "completed"),
+        (calls.truncated, "truncated"),
+        (calls.failed, "failed"),
+        (calls.cancelled, "cancelled"),
+        (calls.in_flight, "in flight"),
+        (calls.unknown, "unknown (crash)"),
+    ];
+    let counts: Vec<_> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    let since = match report.since {
+        Some(since) => format!("since {since:.0}"),
+        None => "in all".to_owned(),
+    };
+    let total = calls.total;
+    let noun = if total == 1 { "call" } else { "calls" };
+    if counts.is_empty() {
+        return format!("no call {since}");
+    }
+    format!("{total} {noun} {since}: {}", counts.join(", "))
+}
+
+/// Rows under a title. What is measured stands to the right.
+struct Table {
+    title: &'static str,
+    heads: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn lines(&self) -> Vec<String> {
+        let heads: Vec<_> = self.heads.iter().map(|head| (*head).to_owned()).collect();
+        let all = || std::iter::once(&heads).chain(&self.rows);
+        let widths: Vec<usize> = (0..heads.len())
+            .map(|at| {
+                let lens = all().filter_map(|row| row.get(at));
+                lens.map(|cell| cell.chars().count()).max().unwrap_or(0)
+            })
+            .collect();
+        all()
+            .map(|row| {
+                let cells = row.iter().zip(&widths).zip(&self.heads);
+                let cells: Vec<_> = cells
+                    .map(|((cell, width), head)| {
+                        if MEASURED.contains(head) {
+                            format!("{cell:>width$}")
+                        } else {
+                            format!("{cell:<width$}")
+                        }
+                    })
+                    .collect();
+                format!("  {}", cells.join("  ").trim_end())
+            })
+            .collect()
+    }
+}
+
+fn tables(report: &Report) -> Vec<Table> {
+    let places = |title, head, places: &[lifesign_gateway::journal::Place]| Table {
+        title,
+        heads: vec![head, "attempts", "failed", "mostly", "first content"],
+        rows: places
+            .iter()
+            .map(|it| {
+                vec![
+                    or_dash(it.name.as_deref()),
+                    it.attempts.to_string(),
+                    it.failed.to_string(),
+                    or_dash(it.mostly.as_deref()),
+                    it.first_content_ms.map_or_else(dash, time),
+                ]
+            })
+            .collect(),
+    };
+    let waits = &report.waits;
+    let waited = [
+        ("in line", waits.queued, waits.longest_queued_ms),
+        ("behind a hold", waits.held, waits.longest_held_ms),
+        (
+            "before another attempt",
+            waits.retried,
+            waits.longest_retry_ms,
+        ),
+    ];
+    vec![
+        Table {
+            title: "What failed",
+            heads: vec!["code", "calls", "attempts"],
+            rows: report
+                .by_code
+                .iter()
+                .map(|it| {
+                    vec![
+                        it.code.clone(),
+                        it.calls.to_string(),
+                        it.attempts.to_string(),
+                    ]
+                })
+                .collect(),
+        },
+        Table {
+            title: "What ran out, and the setting to change",
+            heads: vec!["bound", "cuts", "upstream", "limit", "setting", "from"],
+            rows: report
+                .by_bound
+                .iter()
+                .map(|it| {
+                    vec![
+                        it.bound.clone(),
+                        it.cuts.to_string(),
+                        or_dash(it.upstream.as_deref()),
+                        it.limit_ms.map_or_else(dash, time),
+                        or_dash(it.setting.as_deref()),
+                        or_dash(it.origin.as_deref()),
+                    ]
+                })
+                .collect(),
+        },
+        places("Upstreams", "upstream", &report.by_upstream),
+        places("Models, as upstreams call them", "model", &report.by_model),
+        Table {
+            title: "Slowest calls",
+            heads: vec![
+                "took", "waited", "attempts", "ended", "upstream", "model", "key", "call",
+            ],
+            rows: report
+                .slowest
+                .iter()
+                .map(|it| {
+                    vec![
+                        time(it.elapsed_ms),
+                        time(it.waited_ms),
+                        it.attempts.to_string(),
+                        it.ended.clone(),
+                        or_dash(it.upstream.as_deref()),
+                        or_dash(it.model.as_deref()),
+                        or_dash(it.key.as_deref()),
+                        it.call.clone(),
+                    ]
+                })
+                .collect(),
+        },
+        Table {
+            title: "Longest silences (raw: nothing came; content: the model said nothing)",
+            heads: vec![
+                "clock", "silent", "phase", "outcome", "upstream", "model", "call", "n",
+            ],
+            rows: report
+                .silences
+                .iter()
+                .map(|it| {
+                    vec![
+                        it.clock.clone(),
+                        time(it.longest_ms),
+                        or_dash(it.phase.as_deref()),
+                        it.outcome.clone(),
+                        it.upstream.clone(),
+                        or_dash(it.model.as_deref()),
+                        it.call.clone(),
+                        it.n.to_string(),
+                    ]
+                })
+                .collect(),
+        },
+        Table {
+            title: "Waits",
+            heads: vec!["where", "calls", "longest"],
+            rows: waited
+                .iter()
+                .filter(|(_, calls, _)| *calls > 0)
+                .map(|(place, calls, longest)| {
+                    vec![(*place).to_owned(), calls.to_string(), time(*longest)]
+                })
+                .collect(),
+        },
+        Table {
+            title: "Attempts per call",
+            heads: vec!["attempts", "calls"],
+            rows: report
+                .attempts
+                .iter()
+                .map(|it| vec![it.attempts.to_string(), it.calls.to_string()])
+                .collect(),
+        },
+        Table {
+            title: "Paid for nothing (tokens of attempts that failed; unknown: nobody told)",
+            heads: vec![
+                "upstream", "attempts", "partial", "unknown", "input", "output",
+            ],
+            rows: report
+                .discarded
+                .iter()
+                .map(|it| {
+                    vec![
+                        it.upstream.clone(),
+                        it.attempts.to_string(),
+                        it.partial.to_string(),
+                        it.unknown.to_string(),
+                        it.input_tokens.to_string(),
+                        it.output_tokens.to_string(),
+                    ]
+                })
+                .collect(),
+        },
+    ]
+}
+
+fn time(ms: u64) -> String {
+    human_measured(Duration::from_millis(ms))
+}
+
+fn or_dash(text: Option<&str>) -> String {
+    text.unwrap_or("-").to_owned()
+}
+
+fn dash() -> String {
+    or_dash(None)
+}
+
+/// Columns of numbers.
+const MEASURED: [&str; 14] = [
+    "attempts",
+    "calls",
+    "cuts",
+    "failed",
+    "first content",
+    "input",
+    "limit",
+    "longest",
+    "output",
+    "partial",
+    "silent",
+    "took",
+    "unknown",
+    "waited",
+];
