@@ -9,8 +9,9 @@ use super::{
     BodyState, ContentUse, Expect, Incomplete, ReadError, ReadLimits, Reader, Sink, State,
 };
 use crate::answer::Answer;
-use crate::error_body::ProviderError;
+use crate::error_body::{ProviderError, is_error_frame};
 use crate::event::Event;
+use crate::frame::SseFrame;
 use crate::wire::Wire;
 
 mod sorting;
@@ -51,6 +52,8 @@ pub struct RelayReader {
     /// Whether the frame that ended last was kept and ends in a CR, whose LF may be to come.
     ends_in_cr: bool,
     sequence: Sequence,
+    /// Whether the frame that failed the answer says so in the wire's own words.
+    has_error_frame: bool,
 }
 
 impl RelayReader {
@@ -66,6 +69,7 @@ impl RelayReader {
             left_out: false,
             ends_in_cr: false,
             sequence: Sequence::Ignored,
+            has_error_frame: false,
         }
     }
 
@@ -202,6 +206,12 @@ impl RelayReader {
         self.reader.failure()
     }
 
+    /// Returns whether the frame that failed the answer was an error in the wire's own words, so
+    /// that nothing has to be added for its reader.
+    pub fn has_error_frame(&self) -> bool {
+        self.has_error_frame
+    }
+
     /// Returns the number of the last event that was handed on, where it is followed. Those of
     /// events that are held do not count.
     pub fn last_sequence(&self) -> Option<u64> {
@@ -248,6 +258,9 @@ impl RelayReader {
         if !matches!(self.reader.body, BodyState::Stream(_)) {
             return self.reader.take_body(chunk, signs);
         }
+        if self.reader.decoding.is_over() {
+            return Ok(());
+        }
         let taken = if self.is_committed() {
             self.take_committed(chunk, signs)
         } else {
@@ -258,7 +271,8 @@ impl RelayReader {
         self.reader.check_answer()
     }
 
-    /// Passes the whole frames of a read on, as one piece.
+    /// Passes the whole frames of a read on, as one piece, up to the one that ends the answer: what
+    /// stands behind that is no part of it, whichever read brought it.
     fn take_committed<E: FnMut(Sign)>(
         &mut self,
         chunk: &Bytes,
@@ -268,9 +282,18 @@ impl RelayReader {
             return Ok(());
         };
         let decoding = &mut self.reader.decoding;
-        let framed = framer.push(chunk, |frame| decoding.frame(frame, signs));
+        let mut end = None;
+        let has_error_frame = &mut self.has_error_frame;
+        let framed = framer.push_measured(chunk, |frame, extent| {
+            decoding.frame(frame, signs);
+            if end.is_none() && decoding.is_over() {
+                end = Some(chunk.len().saturating_sub(extent.rest));
+                *has_error_frame = decoding.failure.is_some() && tells_error(decoding.wire, &frame);
+            }
+        });
         let pending = framer.pending();
-        let Some(whole) = chunk.len().checked_sub(pending) else {
+        let whole = end.or_else(|| chunk.len().checked_sub(pending));
+        let Some(whole) = whole else {
             self.tail.extend_from_slice(chunk);
             return Ok(framed?);
         };
@@ -283,7 +306,9 @@ impl RelayReader {
             };
             self.pass(piece);
         }
-        self.tail.extend_from_slice(&chunk[whole..]);
+        if end.is_none() {
+            self.tail.extend_from_slice(&chunk[whole..]);
+        }
         Ok(framed?)
     }
 
@@ -307,7 +332,9 @@ impl RelayReader {
             ends_in_cr: &mut self.ends_in_cr,
             swallows_start: self.swallows_start,
         };
+        let has_error_frame = &mut self.has_error_frame;
         let framed = framer.push_measured(chunk, |frame, extent| {
+            let was_over = decoding.is_over();
             let was_committed = decoding.assembly.has_content;
             let mut last = None;
             decoding.frame(
@@ -319,10 +346,16 @@ impl RelayReader {
             );
             let is_heartbeat =
                 !was_committed && last.is_some_and(|sign| sign.progress == Progress::Heartbeat);
-            sorting.sort(&frame, extent, is_heartbeat);
+            sorting.sort(&frame, extent, is_heartbeat || was_over);
+            if !was_over && decoding.failure.is_some() {
+                *has_error_frame = tells_error(decoding.wire, &frame);
+            }
         });
         let pending = framer.pending();
         sorting.finish(pending);
+        if self.reader.decoding.is_over() {
+            self.tail.clear();
+        }
         if self.is_committed() {
             self.release();
         } else if self.held.len() > self.reader.limits.answer {
@@ -366,6 +399,15 @@ impl RelayReader {
         {
             *last = Some(number);
         }
+    }
+}
+
+/// Returns whether a frame is an error that readers of the wire take for one. On chat an answer
+/// may also fail by its finish reason, which they take for an ordinary end.
+fn tells_error(wire: Wire, frame: &SseFrame<'_>) -> bool {
+    match frame {
+        SseFrame::Event(event) => wire != Wire::OPENAI_CHAT || is_error_frame(event.data),
+        SseFrame::Blank | SseFrame::Comment(_) => false,
     }
 }
 

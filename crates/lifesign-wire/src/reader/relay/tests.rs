@@ -138,6 +138,38 @@ fn a_line_end_that_is_cut_in_two_goes_with_its_frame() {
 }
 
 #[test]
+fn nothing_passes_behind_the_frame_that_ends_the_answer_whichever_read_brought_it() {
+    let error = "data: {\"error\":{\"message\":\"no\",\"code\":500}}\n\n";
+    for end in [error, DONE] {
+        let before = format!("{}{}", text("one"), if end == DONE { finish() } else { "" });
+        let behind = format!("{}{}{DONE}data: {{", text("AFTER"), finish());
+
+        let mut relay = chat();
+        assert_eq!(
+            read(&mut relay, &format!("{before}{end}{behind}")),
+            format!("{before}{end}")
+        );
+        let mut relay = chat();
+        read(&mut relay, &before);
+        assert_eq!(read(&mut relay, &format!("{end}{behind}")), end);
+        assert_eq!(read(&mut relay, &behind), "");
+        assert_eq!(relay.has_error_frame(), end == error);
+    }
+}
+
+#[test]
+fn a_finish_that_says_error_is_no_error_frame() {
+    let mut relay = chat();
+    read(&mut relay, &text("one"));
+    let failed = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"error\"}]}\n\n";
+
+    assert_eq!(read(&mut relay, failed), failed);
+
+    assert_eq!(relay.state(), State::Failed);
+    assert!(!relay.has_error_frame());
+}
+
+#[test]
 fn a_start_may_pass_ahead_and_the_next_attempts_is_swallowed() {
     let start = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"usage\":{}}}\n\n";
     let block = "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n";
