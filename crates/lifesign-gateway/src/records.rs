@@ -267,11 +267,11 @@ fn log_end(ended: &CallEnded) {
     }
 }
 
-/// Returns what is written into the log of why a call failed.
+/// Returns what is written down for long of why a call failed: in the log and in the journal.
 ///
 /// What a provider says of limits is worth reading at night. What it says of a request, or sends in
 /// place of an answer, may repeat the prompt or be a piece of the answer: that is the caller's.
-fn words(failure: &FailureReport) -> Cow<'_, str> {
+pub(crate) fn words(failure: &FailureReport) -> Cow<'_, str> {
     let what = match failure.code {
         FailureCode::ProviderError => "the provider reports an error of its own",
         FailureCode::Rejected => "the provider refused the request",

@@ -1,10 +1,12 @@
 //! Records as rows.
 
+use std::borrow::Cow;
+
 use lifesign_core::{AttemptOutcome, BoundName, FailureReport, Usage};
 use rusqlite::{Connection, ToSql};
 use serde::Serialize;
 
-use crate::records::{AttemptEnded, CallEnded, CallStarted, Record};
+use crate::records::{AttemptEnded, CallEnded, CallStarted, Record, words};
 
 /// Writes one record. One that is there already stays as it is.
 pub(super) fn insert(connection: &Connection, run: i64, record: &Record) -> rusqlite::Result<()> {
@@ -42,7 +44,12 @@ fn insert_end(connection: &Connection, ended: &CallEnded) -> rusqlite::Result<()
     let started = ended.started.at.as_millisecond();
     let at = started.saturating_add(int(ended.elapsed_ms));
     let why = Why::of(ended.failure.as_ref());
-    let failure = ended.failure.as_ref().map(json);
+    let failure = ended.failure.as_ref().map(|failure| {
+        json(&FailureReport {
+            message: words(failure).into_owned(),
+            ..failure.clone()
+        })
+    });
     let tokens = Tokens::of(ended.usage);
     put(
         connection,
@@ -165,7 +172,8 @@ struct Why<'f> {
     setting: Option<&'f str>,
     origin: Option<&'f str>,
     phase: Option<&'static str>,
-    message: Option<&'f str>,
+    /// Without what may repeat a prompt or an answer.
+    message: Option<Cow<'f, str>>,
 }
 
 impl<'f> Why<'f> {
@@ -180,7 +188,7 @@ impl<'f> Why<'f> {
             setting: failure.setting.as_deref(),
             origin: failure.origin.as_deref(),
             phase: Some(failure.phase.name()),
-            message: Some(&failure.message),
+            message: Some(words(failure)),
         }
     }
 }

@@ -175,6 +175,31 @@ fn a_call_and_its_attempts_are_found_again_with_what_was_known_of_them() {
     assert_eq!(cuts, [(1, None, None), (2, Some(9), Some(3))]);
 }
 
+/// What a provider says of a request may repeat it.
+#[test]
+fn words_of_a_provider_that_may_repeat_a_prompt_are_not_kept() {
+    let (directory, path) = place();
+    let journal = Journal::open(settings(&path)).unwrap();
+    let call = started("a", 0);
+    let mut refused = Failure::new(FailureCode::Rejected, Phase::WaitingForHeaders);
+    refused.status = Some(400);
+    refused.provider_message = Some("cannot read 'my secret prompt'".to_owned());
+    assert!(refused.message().contains("my secret prompt"));
+
+    journal.record(&attempt(&call, 1, Some(&refused), false));
+    journal.record(&ended(call, Some(&refused), 1));
+
+    assert!(journal.close());
+    for file in fs::read_dir(directory.path()).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        assert!(memchr::memmem::find(&bytes, b"secret").is_none());
+    }
+    let told = "SELECT count(*) FROM calls JOIN attempts ON call = id
+                WHERE calls.message = 'the provider refused the request (400)'
+                  AND attempts.message = calls.message";
+    assert_eq!(number(&path, told), 1);
+}
+
 #[cfg(unix)]
 #[test]
 fn nobody_but_its_owner_may_read_a_journal() {
