@@ -86,6 +86,11 @@ pub(super) struct OfRefusal {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct OfJournal {
+    pub(super) state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct OfBuild {
     pub(super) version: &'static str,
 }

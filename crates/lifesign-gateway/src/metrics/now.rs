@@ -13,10 +13,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::labels::{OfBreaker, OfBreakerState, OfClock, OfCode, OfState, OfUpstream};
+use super::labels::{OfBreaker, OfBreakerState, OfClock, OfCode, OfJournal, OfState, OfUpstream};
 use super::names::NONE;
 use crate::breaker::BreakerState;
 use crate::hub::{Hub, Plan};
+use crate::journal::JournalState;
 use crate::registry::LiveCall;
 use crate::server::Stage;
 
@@ -34,6 +35,7 @@ pub(super) fn write(
     calls(&mut registry, hub, plan);
     lanes(&mut registry, hub);
     holds(&mut registry, hub);
+    journal(&mut registry, hub);
     let draining = Count::default();
     draining.set(u64::from(stage >= Stage::Draining));
     registry.register(
@@ -238,6 +240,34 @@ fn holds(registry: &mut Registry, hub: &Hub) {
         };
         raised.get_or_create(&labels).inc_by(times);
     }
+}
+
+/// Where a journal is kept: how its writing goes.
+fn journal(registry: &mut Registry, hub: &Hub) {
+    let Some(journal) = &hub.journal else {
+        return;
+    };
+    let health = journal.health();
+    let states = family::<OfJournal, Count>(
+        registry,
+        "lifesign_journal_state",
+        "1 for how the writing of the journal goes",
+    );
+    for (state, name) in [
+        (JournalState::Writing, "writing"),
+        (JournalState::Dropping, "dropping"),
+        (JournalState::Failing, "failing"),
+    ] {
+        let is = u64::from(health.state == state);
+        states.get_or_create(&OfJournal { state: name }).set(is);
+    }
+    let lost: Counter = Counter::default();
+    lost.inc_by(health.lost);
+    registry.register(
+        "lifesign_journal_lost_records",
+        "Records that are in no journal, since they found no place",
+        lost,
+    );
 }
 
 const fn is_under_way(phase: Phase) -> bool {

@@ -7,6 +7,7 @@ use pretty_assertions::assert_eq;
 
 use self::exposition::{Exported, Exposition};
 use super::*;
+use crate::journal::{Journal, JournalSettings};
 use crate::records::{BeatForms, CallStarted};
 
 mod deploy;
@@ -17,6 +18,7 @@ mod promql;
 /// A gateway that serves nobody.
 struct Still {
     hub: Hub,
+    _directory: tempfile::TempDir,
 }
 
 #[derive(Default)]
@@ -39,8 +41,13 @@ impl Still {
         std::fs::write(&path, text).unwrap();
         let config = GatewayConfig::load(Some(&path), [], &[], &[]).unwrap();
         let records = Arc::new(Nobody::default());
-        let hub = Hub::new(config, records, None, 1, |_| None).unwrap();
-        Self { hub }
+        let journal = JournalSettings::new(directory.path().join("journal.db"));
+        let journal = Arc::new(Journal::open(journal).unwrap());
+        let hub = Hub::new(config, records, Some(journal), 1, |_| None).unwrap();
+        Self {
+            hub,
+            _directory: directory,
+        }
     }
 
     fn read(&self) -> Exposition {
@@ -286,6 +293,9 @@ fn a_call_that_another_upstream_completes_is_counted_where_each_part_belongs() {
             1,
         ),
         ("lifesign_config_last_reload_successful", "", 1),
+        ("lifesign_journal_state", r#"state="writing""#, 1),
+        ("lifesign_journal_state", r#"state="failing""#, 0),
+        ("lifesign_journal_lost_records_total", "", 0),
     ] {
         assert_eq!(value(metric, labels), expected, "{metric}{{{labels}}}");
     }
