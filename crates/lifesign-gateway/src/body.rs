@@ -306,11 +306,7 @@ impl Conversation {
 
     /// Returns whether the provider's own error went out, so that ours would be a second.
     fn provider_has_spoken(&self, fault: &Fault) -> bool {
-        let is_in_band = fault
-            .head
-            .as_ref()
-            .is_some_and(|head| head.error_body.is_none());
-        self.has_passed && fault.is_committed && fault.provider.is_some() && is_in_band
+        self.has_passed && fault.is_committed && fault.has_error_frame
     }
 
     /// Returns the end marker that some readers wait for, where the provider has left it out

@@ -133,6 +133,14 @@ impl Relay {
         self.held.take()
     }
 
+    /// Returns whether the failure went on to the caller in words that its reader takes for one.
+    pub(crate) fn has_error_frame(&self) -> bool {
+        match &self.taking {
+            Taking::Relay(reader) => reader.has_error_frame(),
+            Taking::Assemble(_) | Taking::Plain(_) => false,
+        }
+    }
+
     /// Returns the number of the last event that passed.
     pub(crate) fn last_sequence(&self) -> Option<u64> {
         match &self.taking {

@@ -93,7 +93,8 @@ pub(crate) fn failure(call: &Call, fault: &Fault) -> Response<Bytes> {
 fn passes(fault: &Fault) -> Option<(u16, Bytes)> {
     let head = fault.head.as_ref()?;
     let body = head.error_body.as_ref()?;
-    (!head.is_cut() && !is_redirect(head.status) && fault.provider.is_some())
+    let is_answer = head.status >= 400 || head.status == StatusCode::NOT_MODIFIED.as_u16();
+    (!head.is_cut() && is_answer && fault.provider.is_some())
         .then(|| (head.status, Bytes::copy_from_slice(body)))
 }
 
@@ -171,14 +172,13 @@ fn error_out(wire: Wire, fault: &Fault) -> ErrorOut<'_> {
 /// Returns the status that a failure has, or would have had.
 fn status_of(wire: Wire, fault: &Fault) -> u16 {
     let stated = fault.failure.http_status(wire == Wire::ANTHROPIC);
-    stated
-        .filter(|status| !is_redirect(*status))
-        .unwrap_or(StatusCode::BAD_GATEWAY.as_u16())
-}
-
-/// Returns whether a caller would go elsewhere, with its key and its prompt.
-fn is_redirect(status: u16) -> bool {
-    (300..400).contains(&status)
+    match stated {
+        // Somebody else has ended the call, and its caller waits.
+        Some(499) => StatusCode::SERVICE_UNAVAILABLE.as_u16(),
+        // With a redirect a caller would go elsewhere, with its key and its prompt.
+        Some(status) if status >= 400 => status,
+        _ => StatusCode::BAD_GATEWAY.as_u16(),
+    }
 }
 
 fn mark_stream(headers: &mut HeaderMap) {
@@ -196,7 +196,10 @@ fn name(call: &Call, headers: &mut HeaderMap) {
     if let Some(Ok(upstream)) = upstream {
         headers.insert(UPSTREAM, upstream);
     }
-    let model = call.upstream_model().map(HeaderValue::from_str);
+    let model = call
+        .upstream_model()
+        .filter(|model| model.len() <= LONGEST_NAME);
+    let model = model.map(HeaderValue::from_str);
     if let Some(Ok(model)) = model {
         headers.insert(MODEL, model);
     }
@@ -207,6 +210,9 @@ pub(crate) fn seconds(wait: Duration) -> HeaderValue {
     let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     HeaderValue::from(whole)
 }
+
+/// A longer name of a model is no name, and some readers take no longer headers.
+pub(crate) const LONGEST_NAME: usize = 256;
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");

@@ -364,20 +364,26 @@ impl Guest<'_> {
 
     /// Returns what the call sets for itself.
     fn layer(&self, key: Option<&CallerKey>) -> Result<CallLayer, Refused> {
-        let headers = &self.parts.headers;
-        let sets = headers.get_all("x-lifesign-set").iter();
-        let asked = config::Asked {
-            profile: text(headers, "x-lifesign-profile"),
-            wall_clock: text(headers, "x-lifesign-wall-clock"),
-            sets: sets.filter_map(|value| value.to_str().ok()).collect(),
+        let refused =
+            |problem: String| Refused::new(StatusCode::BAD_REQUEST, "refused_setting", problem);
+        let texts = |name: &'static str| -> Result<Vec<&str>, Refused> {
+            let values = self.parts.headers.get_all(name).iter();
+            values
+                .map(|value| value.to_str())
+                .collect::<Result<_, _>>()
+                .map_err(|_| refused(format!("{name}: holds characters that no setting has")))
         };
-        CallLayer::read(&asked, key).map_err(|error| {
-            Refused::new(
-                StatusCode::BAD_REQUEST,
-                "refused_setting",
-                error.to_string(),
-            )
-        })
+        let once = |name: &'static str| match texts(name)?.as_slice() {
+            [] => Ok(None),
+            [value] => Ok(Some(*value)),
+            _ => Err(refused(format!("{name}: is given twice"))),
+        };
+        let asked = config::Asked {
+            profile: once("x-lifesign-profile")?,
+            wall_clock: once("x-lifesign-wall-clock")?,
+            sets: texts("x-lifesign-set")?,
+        };
+        CallLayer::read(&asked, key).map_err(|error| refused(error.to_string()))
     }
 
     /// Returns whom to ask, over which wire, and by which route.

@@ -269,6 +269,11 @@ impl<I: Intake> Attempt<I> {
             }
         };
         let is_success = error_body.is_none();
+        if head.status.is_informational() {
+            // Another protocol begins, which has no end that could be waited for.
+            self.head = Some(Head::new(head, content, error_body));
+            return self.end_by_status();
+        }
         let head = self.head.insert(Head::new(head, content, error_body));
         if is_success {
             self.intake.head(head.status, &head.headers);

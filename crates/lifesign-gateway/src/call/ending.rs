@@ -36,6 +36,7 @@ impl Call {
         let failure = self.described(failure);
         let fault = Box::new(Fault {
             is_committed: failure.partial,
+            has_error_frame: false,
             failure,
             provider: None,
             partial,
@@ -82,6 +83,8 @@ impl Call {
         let mut failure = Failure::new(FailureCode::Cancelled, Phase::Queued);
         match state {
             State::Attempting(mut attempting) => {
+                let sequence = attempting.attempt.intake().last_sequence();
+                self.last.sequence = sequence.or(self.last.sequence);
                 if let Some(mut end) = attempting.attempt.cancel() {
                     // The caller left before the answer that had just become whole was sent.
                     end.cause.get_or_insert(Cause::Cancelled);

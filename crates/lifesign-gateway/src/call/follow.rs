@@ -324,6 +324,7 @@ impl Call {
             partial: has_partial.then_some(answer),
             head,
             is_committed: commit != Commit::Nothing,
+            has_error_frame: attempting.attempt.intake().has_error_frame(),
             attempts: self.records.len(),
         })
     }

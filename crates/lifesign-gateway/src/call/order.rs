@@ -78,6 +78,8 @@ pub(crate) struct Fault {
     pub(crate) head: Option<ResponseHead>,
     /// Whether content came, so that a repetition costs again.
     pub(crate) is_committed: bool,
+    /// Whether an error frame of the provider's is among what went on to the caller.
+    pub(crate) has_error_frame: bool,
     /// How many requests were made.
     pub(crate) attempts: usize,
 }

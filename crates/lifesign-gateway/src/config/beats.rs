@@ -46,6 +46,9 @@ impl BeatForm {
     pub(super) const WORDS: [&str; 4] = ["auto", "comment", "event", "space"];
 }
 
+/// More beats than that are a flood, and none of them is told sooner.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// What one place says about beats.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BeatsLayer {
@@ -81,7 +84,13 @@ impl BeatsLayer {
     /// Takes a key of a `[beats]`.
     pub(super) fn handle(&mut self, entry: &Entry<'_>) -> Result<(), SettingError> {
         match entry.key() {
-            "every" => self.every = Some(entry.read(written::limit)?),
+            "every" => {
+                let every = entry.read(written::limit)?;
+                if matches!(every.value, Limit::After(time) if time < SHORTEST) {
+                    return Err(entry.refuse("is shorter than 1 ms"));
+                }
+                self.every = Some(every);
+            }
             "form" => {
                 let form = BeatForm::ALL[entry.one_of(&BeatForm::WORDS)?];
                 self.form = Some(entry.setting(form));

@@ -53,7 +53,7 @@ impl CallerKey {
             match entry.key() {
                 "name" => name = Some((entry.text()?.to_owned(), position(entry))),
                 "sha256" => sha256 = Some((read_hash(entry)?, position(entry))),
-                "models" => models = entry.texts()?,
+                "models" => models = read_models(entry)?,
                 "concurrency" => concurrency = Some(entry.read(written::count)?.value),
                 "per_minute" => per_minute = Some(entry.read(written::count)?.value),
                 "profiles" => profiles = read_profiles(entry)?,
@@ -80,6 +80,15 @@ impl CallerKey {
     }
 }
 
+/// Reads patterns of models: none at all would not say whether every model is meant, or no one.
+fn read_models(entry: &Entry<'_>) -> Result<Vec<String>, SettingError> {
+    let models = entry.texts()?;
+    if models.is_empty() {
+        return Err(entry.refuse("names no model"));
+    }
+    Ok(models)
+}
+
 /// Reads a hash; what stands there instead is not told, since it may be the key itself.
 fn read_hash(entry: &Entry<'_>) -> Result<[u8; 32], SettingError> {
     let digits: Vec<u8> = entry
@@ -94,10 +103,17 @@ fn read_hash(entry: &Entry<'_>) -> Result<[u8; 32], SettingError> {
         .map(|pair| pair[0] << 4 | pair[1])
         .collect();
     match bytes.try_into() {
+        Ok(OF_NOTHING) => Err(entry.refuse("is the SHA-256 of an empty key")),
         Ok(hash) if is_whole && digits.len() == 64 => Ok(hash),
         _ => Err(entry.refuse("is not a SHA-256 in hexadecimal digits")),
     }
 }
+
+/// The SHA-256 of no bytes, which a variable that is not set leaves.
+const OF_NOTHING: [u8; 32] = [
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
+    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
 
 fn read_profiles(entry: &Entry<'_>) -> Result<Vec<Profile>, SettingError> {
     let names = || Profile::ALL.iter().map(|profile| profile.name());

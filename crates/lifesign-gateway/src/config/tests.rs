@@ -982,3 +982,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_looks_like_a_slip_is_refused() {
+    let chat = upstream("a", "openai-chat", "");
+    let hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let other = "a".repeat(64);
+    for (text, told) in [
+        (
+            format!("{chat}[[key]]\nname = \"k\"\nsha256 = \"{hash}\"\n"),
+            "is the SHA-256 of an empty key",
+        ),
+        (
+            format!("{chat}[[key]]\nname = \"k\"\nsha256 = \"{other}\"\nmodels = []\n"),
+            "names no model",
+        ),
+        (
+            format!("{chat}[beats]\nevery = \"999us\"\n"),
+            "is shorter than 1 ms",
+        ),
+    ] {
+        let refused = refusal(&text);
+        assert!(refused.contains(told), "{refused}");
+    }
+    assert!(load(&format!("{chat}[beats]\nevery = \"1ms\"\n"), &[], &[]).is_ok());
+}

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::call::{Call, Fault, Item, Order};
+use crate::config::{Asked, CallLayer};
 use crate::relay::Manner;
 use crate::reply;
 use crate::server::{Peer, Stage};
@@ -25,8 +26,8 @@ impl Order {
 
 /// Asks every upstream, and puts their lists behind one another.
 ///
-/// An upstream that fails is left out, and so is one whose list is longer than an answer may be;
-/// where all do, the first failure is the answer. `start` makes the call to one of them, which is
+/// An upstream that fails is left out, and so is one that takes long or whose list is longer than an
+/// answer may be; where all are, the first failure is the answer. `start` makes the call to one of them, which is
 /// written down like any other.
 pub(super) async fn of_all(
     order: Order,
@@ -34,6 +35,12 @@ pub(super) async fn of_all(
     start: impl Fn(Order) -> Call,
 ) -> Response<Bytes> {
     let wire = order.wire;
+    let mut order = order;
+    if order.layer.is_empty()
+        && let Ok(layer) = CallLayer::read(&patience(), None)
+    {
+        order.layer = layer;
+    }
     let asked = order.targets.iter().map(|target| {
         let order = Order {
             id: super::new_id(),
@@ -63,6 +70,14 @@ pub(super) async fn of_all(
     match first {
         Some(failed) if lists.is_empty() => failed,
         _ => reply::json(StatusCode::OK, joined(wire, &lists)),
+    }
+}
+
+/// Returns how long a list is waited for: one upstream that hangs must not keep those of the others.
+fn patience() -> Asked<'static> {
+    Asked {
+        wall_clock: Some("3s"),
+        ..Asked::default()
     }
 }
 

@@ -178,3 +178,58 @@ async fn a_list_of_models_that_outlasts_a_drain_is_left_out() {
     let failed = ended.iter().find_map(|ended| ended.failure.as_ref());
     assert!(failed.unwrap().message.contains("stopping"), "{failed:?}");
 }
+
+/// Readers of chat take a finish reason for an end, whatever it says.
+#[tokio::test]
+async fn a_finish_that_is_a_failure_gets_an_error_frame() {
+    let script = "status 200 sse; text \"a\"; finish \"error\"; done; eof";
+    let (_standin, gate) = gate(Wire::OPENAI_CHAT, script, "", &[]).await;
+
+    let got = gate.ask(&Ask::stream(Wire::OPENAI_CHAT)).await;
+
+    assert_eq!(got.answer(), "a");
+    let data = got.data();
+    assert_eq!(data.last().unwrap(), "[DONE]");
+    let error: serde_json::Value = serde_json::from_str(&data[data.len() - 2]).unwrap();
+    assert_eq!(error["lifesign"]["code"], "provider_error");
+}
+
+#[tokio::test]
+async fn an_error_of_ours_counts_on_from_what_was_passed_whoever_ended_the_call() {
+    let script = "status 200 sse; text \"a\"; hold";
+    let (_standin, gate) = gate(Wire::OPENAI_RESPONSES, script, "", &[]).await;
+    let mut talk = gate.begin(&Ask::stream(Wire::OPENAI_RESPONSES)).await;
+    talk.until("\"a\"").await;
+    let call = gate.admin("calls").await["calls"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+
+    let cancel = Ask::post(&format!("/lifesign/calls/{call}/cancel"), "{}");
+    assert_eq!(gate.ask(&cancel).await.status, 200);
+
+    let got = talk.rest().await;
+    let numbers: Vec<_> = got
+        .events()
+        .iter()
+        .filter_map(|event| event["sequence_number"].as_u64())
+        .collect();
+    assert!(numbers.len() > 2, "{numbers:?}");
+    assert!(numbers.is_sorted_by(|a, b| a + 1 == *b), "{numbers:?}");
+}
+
+#[tokio::test]
+async fn a_caller_whose_call_an_operator_ends_is_not_told_that_it_left() {
+    let (standin, gate) = gate(Wire::OPENAI_CHAT, "hold", "", &[]).await;
+    let talk = gate.begin(&Ask::stream(Wire::OPENAI_CHAT)).await;
+    assert!(standin.wait_for_requests(1, ms(2_000)).await);
+    let call = gate.admin("calls").await["calls"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+
+    let cancel = Ask::post(&format!("/lifesign/calls/{call}/cancel"), "{}");
+    assert_eq!(gate.ask(&cancel).await.status, 200);
+
+    assert_eq!(talk.rest().await.status, 503);
+}

@@ -438,14 +438,18 @@ async fn a_request_is_let_go_with_the_first_content_of_an_answer_that_is_put_tog
         .start()
         .await;
     let body = format!("{{\"model\":\"m\",\"user\":\"{}\"}}", "x".repeat(180));
-    let _first = gate.begin(&Ask::post("/v1/chat/completions", body.as_str())).await;
+    let _first = gate
+        .begin(&Ask::post("/v1/chat/completions", body.as_str()))
+        .await;
     while standin.requests().is_empty() {
         crate::harness::sleep(ms(10)).await;
     }
     // The first content is on its way.
     crate::harness::sleep(ms(100)).await;
 
-    let got = gate.ask(&Ask::post("/v1/chat/completions", body.as_str())).await;
+    let got = gate
+        .ask(&Ask::post("/v1/chat/completions", body.as_str()))
+        .await;
 
     assert_eq!((got.status, standin.requests().len()), (200, 3));
 }

@@ -413,3 +413,89 @@ async fn an_error_body_that_was_cut_off_is_not_passed_on_as_a_whole_one() {
     assert_eq!(got.status, 400);
     assert!(got.json()["lifesign"].is_object());
 }
+
+#[tokio::test]
+async fn an_upstream_that_hangs_does_not_keep_the_models_of_the_others() {
+    let (hangs, answers) = (Raw::start().await, Raw::start().await);
+    let gate = Setup::new(&format!(
+        "{}{}",
+        upstream("hangs", Wire::OPENAI_CHAT, &hangs.url(), ""),
+        upstream("answers", Wire::OPENAI_CHAT, &answers.url(), ""),
+    ))
+    .start()
+    .await;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
+    hangs.next(vec![(std::time::Duration::from_mins(1), Vec::new())]);
+    answers.next(response(head, r#"{"data":[{"id":"a"}]}"#));
+
+    let got = gate.ask(&Ask::get("/v1/models")).await;
+
+    assert_eq!(
+        (got.status, got.text().as_str()),
+        (200, r#"{"object":"list","data":[{"id":"a"}]}"#)
+    );
+    assert!(got.head_at < ms(5_000), "{:?}", got.head_at);
+}
+
+#[tokio::test]
+async fn no_status_passes_that_answers_nothing_here_and_one_that_does_passes() {
+    let (raw, gate) = raw_gate("").await;
+    raw.next(response(
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: x",
+        "",
+    ));
+    let got = gate.ask(&Ask::stream(Wire::OPENAI_CHAT)).await;
+    assert_eq!(got.status, 502);
+
+    raw.next(response("HTTP/1.1 304 Not Modified\r\netag: \"7\"", ""));
+    let got = gate
+        .ask(
+            &Ask::get("/v1/files/f")
+                .header("if-none-match", "\"7\"")
+                .header("connection", "close"),
+        )
+        .await;
+    assert_eq!((got.status, got.header("etag")), (304, Some("\"7\"")));
+}
+
+#[tokio::test]
+async fn a_header_of_ours_that_cannot_be_read_is_refused_and_not_passed_over() {
+    let (_raw, gate) = raw_gate("").await;
+    let ask = || Ask::stream(Wire::OPENAI_CHAT);
+    for (ask, told) in [
+        (
+            ask().header("x-lifesign-wall-clock", "1s\u{e9}"),
+            "x-lifesign-wall-clock: holds characters",
+        ),
+        (
+            ask().header("x-lifesign-set", "nonsense \u{e9}"),
+            "x-lifesign-set: holds characters",
+        ),
+        (
+            ask()
+                .header("x-lifesign-wall-clock", "10s")
+                .header("x-lifesign-wall-clock", "1s"),
+            "x-lifesign-wall-clock: is given twice",
+        ),
+    ] {
+        let got = gate.ask(&ask).await;
+
+        assert_eq!(got.status, 400);
+        assert!(got.text().contains(told), "{}", got.text());
+    }
+}
+
+#[tokio::test]
+async fn a_name_too_long_for_a_header_is_in_none() {
+    let (raw, gate) = raw_gate("").await;
+    let answer = || response("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream", ANSWER);
+    for (len, is_named) in [(256, true), (257, false)] {
+        raw.next(answer());
+        let model = "m".repeat(len);
+        let body = format!("{{\"model\":\"{model}\",\"stream\":true,\"messages\":[]}}");
+        let got = gate.ask(&Ask::post("/v1/chat/completions", body)).await;
+
+        assert_eq!(got.status, 200);
+        assert_eq!(got.header("x-lifesign-model").is_some(), is_named);
+    }
+}

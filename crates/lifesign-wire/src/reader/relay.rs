@@ -35,6 +35,10 @@ mod sorting;
 /// # Ok::<(), lifesign_wire::ReadError>(())
 /// ```
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing of the frames so far"
+)]
 pub struct RelayReader {
     reader: Reader,
     /// Whole frames that may not pass yet.

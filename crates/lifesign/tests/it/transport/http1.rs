@@ -421,7 +421,7 @@ async fn a_look_finds_bytes_though_the_io_driver_has_not_run() {
 
     // Written behind the runtime's back.
     socket.try_write(b"2\r\nok\r\n").unwrap();
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut context = Context::from_waker(Waker::noop());
     let unseen = exchange.poll_step(&mut context).is_pending();
     exchange.look();
     let seen = exchange.poll_step(&mut context).is_ready();
