@@ -354,6 +354,8 @@ impl Call {
         let mut failure = Failure::new(FailureCode::ProviderError, Phase::Queued);
         failure.detail = Some("the gateway is stopping".to_owned());
         failure.stated_status = Some(503);
+        // Its successor may be there by then.
+        failure.retry_after = Some(Duration::from_secs(1));
         let failure = self.abandon(Some(failure));
         Item::Failed(self.fail(failure, None))
     }

@@ -52,6 +52,7 @@ async fn what_outlasts_a_drain_is_told_so_in_its_own_dialect() {
         assert!(got.is_whole);
         // One that was not begun gets a status that sends it elsewhere.
         assert_eq!(waited.status, 503, "{}", waited.text());
+        assert_eq!(waited.header("retry-after"), Some("1"));
         assert!(standin.wait_for_peer_closed(0, ms(500)).await.is_some());
         gate.stopped().await;
         assert_eq!(gate.ended(2).await.len(), 2);
