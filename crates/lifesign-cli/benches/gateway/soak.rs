@@ -366,7 +366,9 @@ fn account(made: &[Made], said: &Path, upstream: &Upstream) -> Result<()> {
         let (Some(model), true) = (line["model"].as_str(), line["elapsed_ms"].is_u64()) else {
             continue;
         };
-        let how = line["message"].as_str().unwrap_or_default().to_owned();
+        // A call that is whole has no outcome besides.
+        let how = line["outcome"].as_str().or(line["message"].as_str());
+        let how = how.unwrap_or_default().to_owned();
         told.entry(model.to_owned()).or_default().push(how);
     }
     let mut count = 0;

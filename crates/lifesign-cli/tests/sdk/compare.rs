@@ -59,7 +59,9 @@ fn without_ids(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for piece in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
         let word = piece.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        let is_id = word.len() >= ID_LEN && word.contains(|c: char| c.is_ascii_digit());
+        // One in some hundreds of random words has no digit; none is all in small letters.
+        let is_random = |c: char| c.is_ascii_digit() || c.is_ascii_uppercase();
+        let is_id = word.len() >= ID_LEN && word.contains(is_random);
         plain.push_str(if is_id { "(id)" } else { word });
         plain.push_str(piece.strip_prefix(word).unwrap_or_default());
     }
