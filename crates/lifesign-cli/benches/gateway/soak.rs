@@ -367,7 +367,9 @@ fn account(made: &[Made], said: &Path, upstream: &Upstream) -> Result<()> {
             continue;
         };
         // A call that is whole has no outcome besides.
-        let how = line["outcome"].as_str().or(line["message"].as_str());
+        let how = ["outcome", "message"]
+            .iter()
+            .find_map(|name| line[*name].as_str());
         let how = how.unwrap_or_default().to_owned();
         told.entry(model.to_owned()).or_default().push(how);
     }
