@@ -626,12 +626,12 @@ fn the_end_of_a_run_is_written_down() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     /// Several threads record as workers do, in bursts that all find a place.
     #[test]
     fn nothing_is_lost_below_the_capacity_of_the_channel(
-        bursts in prop::collection::vec((1_usize..5, 1_usize..600), 1..5),
+        bursts in prop::collection::vec((1_usize..5, 1_usize..300), 1..5),
     ) {
         let (_directory, path) = place();
         let journal = Arc::new(Journal::open(settings(&path)).unwrap());

@@ -33,6 +33,8 @@ pub(super) struct Writer {
     health: Arc<Health>,
     /// Taken from the channel and not written yet; at most [`BATCH`].
     pending: Vec<Record>,
+    /// Whether the last batch was full, so that there is more already.
+    is_behind: bool,
     /// Written since it was last looked at what is too much.
     unretained: usize,
     retain_at: Instant,
@@ -63,6 +65,7 @@ impl Writer {
             messages,
             health,
             pending: Vec::with_capacity(BATCH),
+            is_behind: false,
             unretained: 0,
             retain_at: clock::now(),
         }
@@ -108,8 +111,10 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => return Gathered::Batch,
                 Err(RecvTimeoutError::Disconnected) => return Gathered::Over,
             }
-            // One wake-up for all of them, and none of those who record has to give it.
-            thread::sleep(GATHER);
+            if !self.is_behind {
+                // One wake-up for all of them, and none of those who record has to give it.
+                thread::sleep(GATHER);
+            }
         }
         while self.pending.len() < BATCH {
             match self.messages.try_recv() {
@@ -127,10 +132,10 @@ impl Writer {
     fn write(&mut self) -> bool {
         match self.try_write() {
             Ok(()) => {
-                let caught_up = self.pending.len() < BATCH;
+                self.is_behind = self.pending.len() >= BATCH;
                 self.unretained += self.pending.len();
                 self.pending.clear();
-                self.health.set_written(caught_up);
+                self.health.set_written(!self.is_behind);
                 true
             }
             Err(error) => {
