@@ -138,7 +138,7 @@ enum State {
 struct Attempting {
     attempt: Attempt<Relay>,
     target: usize,
-    /// With the credential that the request carries.
+    /// As it was when the attempt began, with our key if ours goes to it.
     upstream: Arc<Upstream>,
     settings: Arc<Settings>,
     began: Duration,

@@ -1,3 +1,5 @@
+//! Holds and their ramps, with calls that wait behind them.
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};

@@ -1,3 +1,5 @@
+//! The journal: what it keeps, what it loses and says so, and what is told from it.
+
 use std::fs;
 use std::sync::Arc;
 use std::thread;

@@ -1,3 +1,5 @@
+//! Lanes under many calls and threads: no slot and no wake-up is lost.
+
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;

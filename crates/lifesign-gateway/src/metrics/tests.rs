@@ -1,3 +1,5 @@
+//! What is exported, and that dashboard, alerts and reference go by it.
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
