@@ -89,7 +89,6 @@ pub(crate) struct Call {
 /// What is known at the end of the last attempt.
 #[derive(Debug, Default)]
 struct Last {
-    upstream: Option<String>,
     target: Option<usize>,
     /// The number of the last event that passed.
     sequence: Option<u64>,
@@ -236,12 +235,17 @@ impl Call {
 
     /// Returns the name of the upstream that is asked.
     pub(crate) fn upstream_name(&self) -> Option<&str> {
+        self.target_name(self.target()?)
+    }
+
+    /// Returns which upstream is asked, or was asked last.
+    fn target(&self) -> Option<usize> {
         match &self.state {
-            State::Attempting(attempting) => self.target_name(attempting.target),
-            State::Queued { target, .. } | State::Passing { target, .. } => {
-                self.target_name(*target)
-            }
-            _ => self.last.upstream.as_deref(),
+            State::Attempting(attempting) => Some(attempting.target),
+            State::Held { target, .. }
+            | State::Passing { target, .. }
+            | State::Queued { target, .. } => Some(*target),
+            State::Choosing | State::Over | State::Waiting { .. } => self.last.target,
         }
     }
 
@@ -252,12 +256,7 @@ impl Call {
     /// Returns the model that the upstream is asked for.
     pub(crate) fn upstream_model(&self) -> Option<&str> {
         let model = self.order.model.as_deref()?;
-        let at = match &self.state {
-            State::Attempting(attempting) => attempting.target,
-            State::Queued { target, .. } | State::Passing { target, .. } => *target,
-            _ => self.last.target?,
-        };
-        let target = self.order.targets.get(at)?;
+        let target = self.order.targets.get(self.target()?)?;
         Some(target.config.model(model))
     }
 

@@ -71,7 +71,7 @@ impl Call {
         let settings = self.settings(target)?;
         self.watch_wall_clock(&settings);
         self.began_waiting = self.clock.elapsed();
-        self.last.upstream = self.target_name(target).map(str::to_owned);
+        self.last.target = Some(target);
         let (call, upstream) = (&*self.order.id, self.target_name(target));
         tracing::info!(call, upstream, "call waits behind a hold that has ended");
         self.state = State::Passing {
@@ -151,7 +151,7 @@ impl Call {
                 wait_ms = whole_millis(remaining),
                 "call waits for a hold to end"
             );
-            self.last.upstream = name;
+            self.last.target = Some(at);
             self.monitor.set_doing(Doing::Holding { until });
             self.began_waiting = now;
             let passage = self.hub.holds.pass(&self.hold_key(at), &self.order.id);

@@ -61,9 +61,6 @@ impl Call {
 
     pub(super) fn fail_first(&mut self, mut first: Box<Fault>) -> Box<Fault> {
         first.attempts = self.records.len();
-        let name = first.failure.upstream.as_deref();
-        self.last.target = (0..self.order.targets.len()).find(|at| self.target_name(*at) == name);
-        self.last.upstream = name.map(str::to_owned);
         self.fail_with(first)
     }
 
@@ -132,8 +129,9 @@ impl Call {
             return;
         }
         // One that found no place has made no attempt that could say whose failure it is.
-        if let Some(upstream) = failure.and_then(|failure| failure.upstream.as_ref()) {
-            self.last.upstream = Some(upstream.clone());
+        if let Some(name) = failure.and_then(|failure| failure.upstream.as_deref()) {
+            let mut targets = self.order.targets.iter();
+            self.last.target = targets.position(|target| target.name() == name);
         }
         self.ended = Some((outcome, failure.map(FailureReport::from)));
         self.state = State::Over;
@@ -147,7 +145,7 @@ impl Call {
             started: self.live.started.clone(),
             outcome,
             failure,
-            upstream: self.last.upstream.take(),
+            upstream: self.upstream_name().map(str::to_owned),
             upstream_model,
             profile: self.last.profile.map(str::to_owned),
             answered_by: self.last.answer.model.take(),

@@ -281,7 +281,6 @@ impl Call {
             })));
         self.records.push(record);
         self.last.profile = Some(profile);
-        self.last.upstream = Some(target.name().to_owned());
         self.last.target = Some(attempting.target);
         failure
     }
