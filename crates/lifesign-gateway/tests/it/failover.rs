@@ -34,6 +34,23 @@ impl Pair {
         }
     }
 
+    /// Starts a pair whose first answers one call without an end, set up as `more` says.
+    async fn with_a_taken(more: &str) -> (Self, Talk) {
+        let (a, b) = (
+            standin("status 200 sse; text \"a\"; hold").await,
+            standin("answer \"from b\"").await,
+        );
+        let gate = Gate::start(&format!(
+            "[[route]]\nmodel = \"*\"\nupstreams = [\"a\", \"b\"]\n{}{}",
+            upstream("a", Wire::OPENAI_CHAT, &a.url(), more),
+            upstream("b", Wire::OPENAI_CHAT, &b.url(), ""),
+        ))
+        .await;
+        let mut first = gate.begin(&Ask::stream(Wire::OPENAI_CHAT)).await;
+        first.until("\"a\"").await;
+        (Self { a, b, gate }, first)
+    }
+
     async fn ask(&self, ask: &Ask) -> Got {
         self.gate.ask(ask).await
     }
@@ -349,27 +366,11 @@ async fn a_provider_that_says_not_to_retry_is_obeyed() {
 
 #[tokio::test]
 async fn a_full_upstream_is_passed_by() {
-    let (a, b) = (
-        standin("status 200 sse; text \"a\"; hold").await,
-        standin("answer \"from b\"").await,
-    );
-    let gate = Gate::start(&format!(
-        "[[route]]\nmodel = \"*\"\nupstreams = [\"a\", \"b\"]\n{}{}",
-        upstream(
-            "a",
-            Wire::OPENAI_CHAT,
-            &a.url(),
-            "concurrency = 1\nqueue = 0"
-        ),
-        upstream("b", Wire::OPENAI_CHAT, &b.url(), ""),
-    ))
-    .await;
+    let (pair, _taken) = Pair::with_a_taken("concurrency = 1\nqueue = 0").await;
     let ask = Ask::stream(Wire::OPENAI_CHAT);
-    let mut first = gate.begin(&ask).await;
-    first.until("\"a\"").await;
 
-    assert_eq!(gate.ask(&ask).await.answer(), "from b");
-    assert_eq!(a.requests().len(), 1);
+    assert_eq!(pair.ask(&ask).await.answer(), "from b");
+    assert_eq!(pair.asked(), (1, 1));
 }
 
 #[tokio::test]
@@ -398,30 +399,14 @@ async fn a_later_rate_limit_reports_the_first_cause_too() {
 
 #[tokio::test]
 async fn an_upstream_that_gives_no_turn_in_time_is_passed_by() {
-    let (a, b) = (
-        standin("status 200 sse; text \"a\"; hold").await,
-        standin("answer \"from b\"").await,
-    );
-    let gate = Gate::start(&format!(
-        "[[route]]\nmodel = \"*\"\nupstreams = [\"a\", \"b\"]\n{}{}",
-        upstream(
-            "a",
-            Wire::OPENAI_CHAT,
-            &a.url(),
-            "concurrency = 1\nqueue_wait = \"200ms\""
-        ),
-        upstream("b", Wire::OPENAI_CHAT, &b.url(), ""),
-    ))
-    .await;
+    let (pair, _taken) = Pair::with_a_taken("concurrency = 1\nqueue_wait = \"200ms\"").await;
     let ask = Ask::stream(Wire::OPENAI_CHAT);
-    let mut first = gate.begin(&ask).await;
-    first.until("\"a\"").await;
 
-    let got = gate.ask(&ask).await;
+    let got = pair.ask(&ask).await;
 
     assert_eq!(got.answer(), "from b");
     assert!(got.head_at >= ms(200), "{:?}", got.head_at);
-    assert_eq!(a.requests().len(), 1);
+    assert_eq!(pair.asked(), (1, 1));
 }
 
 #[tokio::test]
