@@ -11,8 +11,9 @@ use http::Response;
 use http_body::{Frame, SizeHint};
 use lifesign_wire::{Forwarded, Wire};
 
-use crate::beats::{BeatClock, Form, beat};
+use crate::beats::{BeatClock, beat};
 use crate::call::{Call, Fault, Item};
+use crate::readers::Form;
 use crate::relay::Manner;
 use crate::reply;
 use crate::seam::Seam;

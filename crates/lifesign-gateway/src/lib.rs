@@ -20,6 +20,7 @@ mod lifecycle;
 mod metrics;
 mod queue;
 mod rate;
+mod readers;
 mod records;
 mod refusal;
 mod registry;

@@ -16,12 +16,13 @@ use tokio::time::sleep_until;
 use uuid::Builder;
 
 use self::path::{Asked, Reserved};
-use crate::beats::{BeatClock, Form, interval};
+use crate::beats::{BeatClock, interval};
 use crate::body::{Body, Conversation};
 use crate::call::{Call, Order};
 use crate::config::{self, CallLayer, CallerKey};
 use crate::guest::upstream_headers;
 use crate::hub::{Caller, Hub, Plan, Spent, time_of};
+use crate::readers::Form;
 use crate::refusal::Refusal;
 use crate::relay::Manner;
 use crate::reply;

@@ -8,9 +8,9 @@ use lifesign::attempt::ResponseHead;
 use lifesign_core::Failure;
 use lifesign_wire::{Answer, ProviderError, Wire};
 
-use crate::beats::Form;
 use crate::config::CallLayer;
 use crate::hub::{Caller, Plan};
+use crate::readers::Form;
 use crate::relay::Manner;
 use crate::target::{Outbound, Target};
 
