@@ -27,6 +27,7 @@ mod registry;
 mod relay;
 mod reply;
 mod room;
+mod scrape;
 mod seam;
 mod server;
 mod service;

@@ -1,7 +1,7 @@
 //! What `/metrics` says, in the text format of Prometheus.
 //!
-//! What happens is counted from the records, once for each attempt and each call. What is true now is
-//! looked up when somebody asks. Nothing is done for a frame, and no label holds an id: its values
+//! What happens is counted from the records, once for each attempt and each call; what is true now is
+//! looked up when somebody asks, in [`scrape`](crate::scrape). Nothing is done for a frame, and no label holds an id: its values
 //! are names of the settings, words of ours, and a bounded number of models.
 
 use std::fmt;
@@ -20,14 +20,11 @@ use self::labels::{
 };
 use self::names::Names;
 use crate::config::GatewayConfig;
-use crate::hub::{Hub, Plan};
 use crate::records::{AttemptEnded, CallEnded, Record, Records};
-use crate::server::Stage;
 
 mod counted;
-mod labels;
-mod names;
-mod now;
+pub(crate) mod labels;
+pub(crate) mod names;
 mod semconv;
 
 /// What is counted, and how it is told.
@@ -112,16 +109,9 @@ impl Metrics {
             .inc();
     }
 
-    /// Returns everything as text.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the text cannot be written, which a `String` never says.
-    pub(crate) fn text(&self, hub: &Hub, plan: &Plan, stage: Stage) -> Result<String, fmt::Error> {
-        let mut text = String::new();
-        prometheus_client::encoding::prometheus_text::encode(&mut text, &self.registry)?;
-        now::write(&mut text, hub, plan, stage)?;
-        Ok(text)
+    /// Writes what was counted.
+    pub(crate) fn write(&self, text: &mut String) -> Result<(), fmt::Error> {
+        prometheus_client::encoding::prometheus_text::encode(text, &self.registry)
     }
 
     fn handle_attempt(&self, ended: &AttemptEnded) {

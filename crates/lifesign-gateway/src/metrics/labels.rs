@@ -4,95 +4,95 @@
 use prometheus_client::encoding::EncodeLabelSet;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfUpstream {
-    pub(super) upstream: String,
+pub(crate) struct OfUpstream {
+    pub(crate) upstream: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfOutcome {
-    pub(super) upstream: String,
-    pub(super) outcome: &'static str,
+pub(crate) struct OfOutcome {
+    pub(crate) upstream: String,
+    pub(crate) outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfKey {
-    pub(super) key: String,
-    pub(super) outcome: &'static str,
+pub(crate) struct OfKey {
+    pub(crate) key: String,
+    pub(crate) outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfCode {
-    pub(super) upstream: String,
-    pub(super) code: &'static str,
+pub(crate) struct OfCode {
+    pub(crate) upstream: String,
+    pub(crate) code: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfBound {
-    pub(super) upstream: String,
-    pub(super) bound: &'static str,
+pub(crate) struct OfBound {
+    pub(crate) upstream: String,
+    pub(crate) bound: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfKind {
-    pub(super) upstream: String,
-    pub(super) kind: &'static str,
+pub(crate) struct OfKind {
+    pub(crate) upstream: String,
+    pub(crate) kind: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfOrigin {
-    pub(super) upstream: String,
-    pub(super) origin: &'static str,
+pub(crate) struct OfOrigin {
+    pub(crate) upstream: String,
+    pub(crate) origin: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfReason {
-    pub(super) upstream: String,
-    pub(super) reason: &'static str,
+pub(crate) struct OfReason {
+    pub(crate) upstream: String,
+    pub(crate) reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfClock {
-    pub(super) upstream: String,
-    pub(super) clock: &'static str,
+pub(crate) struct OfClock {
+    pub(crate) upstream: String,
+    pub(crate) clock: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfState {
-    pub(super) upstream: String,
-    pub(super) state: &'static str,
+pub(crate) struct OfState {
+    pub(crate) upstream: String,
+    pub(crate) state: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfBreaker {
-    pub(super) upstream: String,
-    pub(super) breaker: &'static str,
+pub(crate) struct OfBreaker {
+    pub(crate) upstream: String,
+    pub(crate) breaker: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfBreakerState {
-    pub(super) upstream: String,
-    pub(super) breaker: &'static str,
-    pub(super) state: &'static str,
+pub(crate) struct OfBreakerState {
+    pub(crate) upstream: String,
+    pub(crate) breaker: &'static str,
+    pub(crate) state: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfForm {
-    pub(super) form: &'static str,
+pub(crate) struct OfForm {
+    pub(crate) form: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfRefusal {
-    pub(super) code: &'static str,
+pub(crate) struct OfRefusal {
+    pub(crate) code: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfJournal {
-    pub(super) state: &'static str,
+pub(crate) struct OfJournal {
+    pub(crate) state: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfBuild {
-    pub(super) version: &'static str,
+pub(crate) struct OfBuild {
+    pub(crate) version: &'static str,
 }
 
 /// What a call asked for, as its caller sees it.
@@ -101,51 +101,51 @@ pub(super) struct OfBuild {
     reason = "the fields are the labels, whose names are OpenTelemetry's"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfAnswer {
-    pub(super) gen_ai_operation_name: &'static str,
-    pub(super) gen_ai_provider_name: &'static str,
-    pub(super) gen_ai_request_model: String,
+pub(crate) struct OfAnswer {
+    pub(crate) gen_ai_operation_name: &'static str,
+    pub(crate) gen_ai_provider_name: &'static str,
+    pub(crate) gen_ai_request_model: String,
 }
 
 /// The same, with what it failed with; empty where it did not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfRequest {
-    pub(super) gen_ai_operation_name: &'static str,
-    pub(super) gen_ai_provider_name: &'static str,
-    pub(super) gen_ai_request_model: String,
-    pub(super) error_type: Option<&'static str>,
+pub(crate) struct OfRequest {
+    pub(crate) gen_ai_operation_name: &'static str,
+    pub(crate) gen_ai_provider_name: &'static str,
+    pub(crate) gen_ai_request_model: String,
+    pub(crate) error_type: Option<&'static str>,
 }
 
 /// What an attempt asked of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfOperation {
-    pub(super) gen_ai_operation_name: &'static str,
-    pub(super) gen_ai_provider_name: &'static str,
-    pub(super) gen_ai_request_model: String,
-    pub(super) upstream: String,
+pub(crate) struct OfOperation {
+    pub(crate) gen_ai_operation_name: &'static str,
+    pub(crate) gen_ai_provider_name: &'static str,
+    pub(crate) gen_ai_request_model: String,
+    pub(crate) upstream: String,
 }
 
 /// The same, with what it failed with; empty where it did not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfEndedOperation {
-    pub(super) gen_ai_operation_name: &'static str,
-    pub(super) gen_ai_provider_name: &'static str,
-    pub(super) gen_ai_request_model: String,
-    pub(super) upstream: String,
-    pub(super) error_type: Option<&'static str>,
+pub(crate) struct OfEndedOperation {
+    pub(crate) gen_ai_operation_name: &'static str,
+    pub(crate) gen_ai_provider_name: &'static str,
+    pub(crate) gen_ai_request_model: String,
+    pub(crate) upstream: String,
+    pub(crate) error_type: Option<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfTokens {
-    pub(super) gen_ai_operation_name: &'static str,
-    pub(super) gen_ai_provider_name: &'static str,
-    pub(super) gen_ai_request_model: String,
-    pub(super) gen_ai_token_type: &'static str,
-    pub(super) upstream: String,
+pub(crate) struct OfTokens {
+    pub(crate) gen_ai_operation_name: &'static str,
+    pub(crate) gen_ai_provider_name: &'static str,
+    pub(crate) gen_ai_request_model: String,
+    pub(crate) gen_ai_token_type: &'static str,
+    pub(crate) upstream: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OfDiscarded {
-    pub(super) upstream: String,
-    pub(super) gen_ai_token_type: &'static str,
+pub(crate) struct OfDiscarded {
+    pub(crate) upstream: String,
+    pub(crate) gen_ai_token_type: &'static str,
 }

@@ -131,7 +131,7 @@ impl Names {
 }
 
 /// Where there is none.
-pub(super) const NONE: &str = "none";
+pub(crate) const NONE: &str = "none";
 /// Where there were too many.
 const OTHER: &str = "other";
 /// How many models have a label of their own that no setting names.

@@ -9,8 +9,10 @@ use pretty_assertions::assert_eq;
 
 use self::exposition::{Exported, Exposition};
 use super::*;
+use crate::hub::Hub;
 use crate::journal::{Journal, JournalSettings};
 use crate::records::{BeatForms, CallStarted};
+use crate::server::Stage;
 
 mod deploy;
 mod exposition;
@@ -54,7 +56,7 @@ impl Still {
 
     fn read(&self) -> Exposition {
         let plan = self.hub.plan();
-        let text = self.hub.metrics.text(&self.hub, &plan, Stage::Serving);
+        let text = crate::scrape::text(&self.hub, &plan, Stage::Serving);
         exposition::read(&text.unwrap())
     }
 

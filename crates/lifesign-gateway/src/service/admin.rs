@@ -17,6 +17,7 @@ use crate::guest::{KeyHash, check_content, credentials};
 use crate::hub::{Hub, Plan};
 use crate::refusal::Refusal;
 use crate::reply;
+use crate::scrape;
 use crate::server::{Peer, Reach, Stage};
 
 /// Says that the process runs.
@@ -104,7 +105,7 @@ pub(super) fn metrics(
             "metrics are read with GET",
         ));
     }
-    let text = hub.metrics.text(hub, plan, peer.stage()).map_err(|_| {
+    let text = scrape::text(hub, plan, peer.stage()).map_err(|_| {
         Refusal::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "unwritable",

@@ -1,4 +1,5 @@
-//! What is looked up when somebody asks: calls under way, lines, holds, breakers.
+//! `/metrics` as a whole: what was counted, and what is looked up when somebody asks: calls under
+//! way, lines, holds, breakers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,24 +14,27 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::labels::{OfBreaker, OfBreakerState, OfClock, OfCode, OfJournal, OfState, OfUpstream};
-use super::names::NONE;
 use crate::breaker::BreakerState;
 use crate::hub::{Hub, Plan};
 use crate::journal::JournalState;
+use crate::metrics::labels::{
+    OfBreaker, OfBreakerState, OfClock, OfCode, OfJournal, OfState, OfUpstream,
+};
+use crate::metrics::names::NONE;
 use crate::registry::LiveCall;
 use crate::server::Stage;
 
 type Count = Gauge<u64, AtomicU64>;
 type Seconds = Gauge<f64, AtomicU64>;
 
-/// Writes what is true now.
-pub(super) fn write(
-    text: &mut String,
-    hub: &Hub,
-    plan: &Plan,
-    stage: Stage,
-) -> Result<(), fmt::Error> {
+/// Returns everything as text.
+///
+/// # Errors
+///
+/// Fails where the text cannot be written, which a `String` never says.
+pub(crate) fn text(hub: &Hub, plan: &Plan, stage: Stage) -> Result<String, fmt::Error> {
+    let mut text = String::new();
+    hub.metrics.write(&mut text)?;
     let mut registry = Registry::default();
     calls(&mut registry, hub, plan);
     lanes(&mut registry, hub);
@@ -53,7 +57,8 @@ pub(super) fn write(
             age,
         );
     }
-    prometheus_client::encoding::prometheus_text::encode(text, &registry)
+    prometheus_client::encoding::prometheus_text::encode(&mut text, &registry)?;
+    Ok(text)
 }
 
 /// What the calls at one upstream are doing.
