@@ -8,7 +8,7 @@ use lifesign::clock::CallClock;
 use lifesign::{Doing, LazyTimer};
 use lifesign_core::Phase;
 use lifesign_core::duration::whole_millis;
-use lifesign_wire::{Beat, BeatState, Forwarded, Wire};
+use lifesign_wire::{Beat, BeatState, Forwarded};
 
 use crate::call::Call;
 use crate::hub::time_of;
@@ -115,7 +115,7 @@ pub(crate) fn beat(call: &mut Call, seq: u64, form: Form, has_passed: bool) -> B
 /// Returns an event that means nothing, where the dialect has one that may stand here.
 fn event(call: &mut Call, has_passed: bool) -> Option<Bytes> {
     let wire = call.order().wire;
-    if wire == Wire::ANTHROPIC && !has_passed && !call.start_is_out() {
+    if wire.habits().starts_apart && !has_passed && !call.start_is_out() {
         // Its readers take no ping before the start, and the start commits to nothing.
         return call.take_start();
     }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::Response;
 use http_body::{Frame, SizeHint};
-use lifesign_wire::{Forwarded, Wire};
+use lifesign_wire::Forwarded;
 
 use crate::beats::{BeatClock, beat};
 use crate::call::{Call, Fault, Item};
@@ -94,7 +94,7 @@ pub(crate) struct Conversation {
     ready: VecDeque<Bytes>,
     /// Whether frames of the answer went out.
     has_passed: bool,
-    /// Whether they ended in the end marker of openai-chat.
+    /// Whether they ended in the end marker of their wire, if it has one.
     has_ended: bool,
     seam: Seam,
     is_over: bool,
@@ -313,8 +313,12 @@ impl Conversation {
     /// Returns the end marker that some readers wait for, where the provider has left it out
     /// behind its error.
     fn missing_end(&self) -> Option<Bytes> {
-        let is_missing = self.call.order().wire == Wire::OPENAI_CHAT && !self.has_ended;
-        is_missing.then_some(Bytes::from_static(b"data: [DONE]\n\n"))
+        let marker = self.end_marker().filter(|_| !self.has_ended)?;
+        Some(format!("data: {marker}\n\n").into())
+    }
+
+    fn end_marker(&self) -> Option<&'static str> {
+        self.call.order().wire.habits().end_marker
     }
 
     /// Returns a whole answer as the events of a stream that has begun, without the one that starts
@@ -331,7 +335,9 @@ impl Conversation {
 
     fn pass(&mut self, bytes: Bytes) -> Bytes {
         self.has_passed = true;
-        self.has_ended = bytes.trim_ascii_end().ends_with(b"[DONE]");
+        let marker = self.end_marker();
+        let ends = |marker: &str| bytes.trim_ascii_end().ends_with(marker.as_bytes());
+        self.has_ended = marker.is_some_and(ends);
         self.beats.note_sent();
         self.call.times_mut().bytes_out += bytes.len() as u64;
         self.seam.theirs(bytes)

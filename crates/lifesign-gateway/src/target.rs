@@ -214,11 +214,11 @@ impl Target {
             }
             _ => request,
         };
-        let is_chat = self.wire() == Wire::OPENAI_CHAT;
+        let must_ask = self.wire().habits().tells_usage_if_asked;
         let request = match manner {
-            Manner::Assembled if is_chat => renamed.with_stream(true).with_usage(),
+            Manner::Assembled if must_ask => renamed.with_stream(true).with_usage(),
             Manner::Assembled => renamed.with_stream(true),
-            Manner::Frames if is_chat && self.config.usage.value == UsageMode::Inject => {
+            Manner::Frames if must_ask && self.config.usage.value == UsageMode::Inject => {
                 renamed.with_usage()
             }
             Manner::Frames | Manner::Whole | Manner::Plain | Manner::Collected => renamed,

@@ -22,6 +22,7 @@ use crate::error_body::is_error_frame;
 use crate::error_out::ErrorOut;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
+use crate::habits::StreamHabits;
 use crate::lenient::from_json;
 use crate::repetition::Kind;
 use crate::request::EncodeError;
@@ -86,6 +87,13 @@ impl Dialect for Anthropic {
 
     fn empty_arguments(&self) -> EmptyArguments {
         EmptyArguments::Object
+    }
+
+    fn habits(&self) -> StreamHabits {
+        StreamHabits {
+            starts_apart: true,
+            ..StreamHabits::default()
+        }
     }
 
     fn beat(&self, _: &Forwarded<'_>) -> Option<Vec<u8>> {

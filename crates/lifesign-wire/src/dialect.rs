@@ -11,6 +11,7 @@ use crate::beat::Forwarded;
 use crate::error_out::ErrorOut;
 use crate::event::Event;
 use crate::frame::SseEvent;
+use crate::habits::StreamHabits;
 use crate::repetition::Kind;
 use crate::request::{EncodeError, Request};
 use crate::tool_calls::EmptyArguments;
@@ -34,6 +35,10 @@ pub(crate) trait Dialect: Send + Sync {
     }
     /// What empty arguments mean in an answer that finished.
     fn empty_arguments(&self) -> EmptyArguments;
+    /// What is particular to its streams, for whoever passes them on.
+    fn habits(&self) -> StreamHabits {
+        StreamHabits::default()
+    }
     /// An event that says nothing; none where none may be sent yet.
     fn beat(&self, forwarded: &Forwarded<'_>) -> Option<Vec<u8>>;
     /// The same for readers that take one ahead of the answer's first event; none where no reader

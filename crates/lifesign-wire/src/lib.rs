@@ -9,6 +9,7 @@ pub use self::error_body::ProviderError;
 pub use self::error_out::ErrorOut;
 pub use self::event::{Event, ToolPiece};
 pub use self::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
+pub use self::habits::StreamHabits;
 pub use self::reader::{
     Expect, Incomplete, ReadError, ReadLimits, Reader, RelayReader, SignReader, Sink, State,
 };
@@ -33,6 +34,7 @@ mod frame;
 #[cfg(any(test, feature = "__fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod habits;
 mod judge;
 mod lenient;
 mod mend;

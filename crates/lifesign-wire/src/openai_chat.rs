@@ -20,6 +20,7 @@ use crate::dialect::{
 use crate::error_out::ErrorOut;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
+use crate::habits::StreamHabits;
 use crate::lenient::{Object, Text, from_json, is_truthy};
 use crate::repetition::Kind;
 use crate::request::EncodeError;
@@ -77,6 +78,15 @@ impl Dialect for OpenAiChat {
 
     fn empty_arguments(&self) -> EmptyArguments {
         EmptyArguments::Kept
+    }
+
+    fn habits(&self) -> StreamHabits {
+        StreamHabits {
+            end_marker: Some("[DONE]"),
+            tells_usage_if_asked: true,
+            fails_by_finish: true,
+            ..StreamHabits::default()
+        }
     }
 
     fn beat(&self, forwarded: &Forwarded<'_>) -> Option<Vec<u8>> {

@@ -21,6 +21,7 @@ use crate::error_body::is_error_frame;
 use crate::error_out::ErrorOut;
 use crate::event::{Event, ToolPiece};
 use crate::frame::SseEvent;
+use crate::habits::StreamHabits;
 use crate::lenient::{Text, from_json, is_truthy};
 use crate::repetition::Kind;
 use crate::request::EncodeError;
@@ -80,6 +81,13 @@ impl Dialect for OpenAiResponses {
 
     fn empty_arguments(&self) -> EmptyArguments {
         EmptyArguments::Kept
+    }
+
+    fn habits(&self) -> StreamHabits {
+        StreamHabits {
+            is_numbered: true,
+            ..StreamHabits::default()
+        }
     }
 
     fn beat(&self, forwarded: &Forwarded<'_>) -> Option<Vec<u8>> {

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use lifesign_core::WireDefaults;
 
 use crate::dialect::{Dialect, Scanned};
+use crate::habits::StreamHabits;
 use crate::mend::Mender;
 use crate::request::EncodeError;
 use crate::request::Request;
@@ -101,6 +102,11 @@ impl Wire {
 
     pub(crate) fn dialect(self) -> &'static dyn Dialect {
         self.0
+    }
+
+    /// Returns what is particular to its streams, for a program that passes them on.
+    pub fn habits(self) -> StreamHabits {
+        self.0.habits()
     }
 
     pub(crate) fn decoder(self) -> Mender {

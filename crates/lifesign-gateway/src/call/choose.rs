@@ -9,7 +9,6 @@ use lifesign::clock;
 use lifesign::{Doing, error_body_limit, read_limits};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{CallShape, Failure, FailureCode, HoldKey, Phase, Settings, Watch};
-use lifesign_wire::Wire;
 
 use super::{Attempting, Call, Fault, State};
 use crate::holds::{Pass, Passage};
@@ -274,7 +273,7 @@ impl Call {
         let guard = Guard::new(self.clock, self.monitor.clone());
         let start = Start {
             is_out: self.start_is_out,
-            follows_sequence: self.order.wire == Wire::OPENAI_RESPONSES,
+            follows_sequence: self.order.wire.habits().is_numbered,
         };
         let kept = self.hub.room.enter();
         let relay = Relay::new(manner, target.wire(), &read_limits(&settings), start, kept);

@@ -406,11 +406,10 @@ impl RelayReader {
     }
 }
 
-/// Returns whether a frame is an error that readers of the wire take for one. On chat an answer
-/// may also fail by its finish reason, which they take for an ordinary end.
+/// Returns whether a frame is an error that readers of the wire take for one.
 fn tells_error(wire: Wire, frame: &SseFrame<'_>) -> bool {
     match frame {
-        SseFrame::Event(event) => wire != Wire::OPENAI_CHAT || is_error_frame(event.data),
+        SseFrame::Event(event) => !wire.habits().fails_by_finish || is_error_frame(event.data),
         SseFrame::Blank | SseFrame::Comment(_) => false,
     }
 }
