@@ -2,12 +2,11 @@
 //!
 //! A terminal that is stopped, or a pipe that nobody reads, takes no more after a while. Whoever
 //! wrote to it from where calls are served would stop with it, and make every upstream look silent.
-//! So a thread of its own writes, and lines that find no place before it are lost, and counted.
+//! So a thread of its own writes, and lines that find no place before it are lost, and counted. It
+//! rests between its writes: to be woken for every line would cost calls more than the line does.
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -16,69 +15,75 @@ use tracing_subscriber::filter::LevelFilter;
 
 /// Keeps the log; dropped, it writes what is left.
 pub(crate) struct Log {
-    lines: SyncSender<Line>,
-    ended: Receiver<()>,
+    desk: Arc<Desk>,
 }
 
-enum Line {
-    Text(Vec<u8>),
-    End,
+/// Where lines wait for the thread that writes them.
+#[derive(Default)]
+struct Desk {
+    waiting: Mutex<Waiting>,
+    /// Tells the writer that there is something to do, and whoever ends the log that all is done.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    text: Vec<u8>,
+    /// How many lines found no place.
+    lost: u64,
+    /// Whether the writer waits to be told of the next line.
+    is_idle: bool,
+    /// Whether no more lines come.
+    is_closed: bool,
+    /// Whether everything is written.
+    is_done: bool,
 }
 
 /// Takes the lines of one event.
 #[derive(Clone)]
 struct LineWriter {
-    lines: SyncSender<Line>,
-    lost: Arc<AtomicU64>,
+    desk: Arc<Desk>,
 }
 
 impl Log {
     /// Sends the log of this process to standard error, one line for each change of state.
     pub(crate) fn start(form: LogForm) -> io::Result<Self> {
-        let (lines, to_write) = sync_channel(MOST_LINES);
-        let (end, ended) = sync_channel(1);
-        let lost = Arc::new(AtomicU64::new(0));
-        let writer = LineWriter {
-            lines: lines.clone(),
-            lost: Arc::clone(&lost),
-        };
+        let desk = Arc::new(Desk::default());
+        let (ours, theirs) = (Arc::clone(&desk), Arc::clone(&desk));
         thread::Builder::new()
             .name("lifesign-log".to_owned())
-            .spawn(move || write(&to_write, &lost, &end))?;
+            .spawn(move || ours.write_to(&mut io::stderr(), PAUSE))?;
         let layer = tracing_subscriber::fmt()
-            .with_writer(move || writer.clone())
+            .with_writer(move || LineWriter {
+                desk: Arc::clone(&theirs),
+            })
             .with_target(false)
             .with_max_level(LevelFilter::INFO);
         match form {
             LogForm::Human => layer.with_ansi(false).init(),
             LogForm::Json => layer.json().flatten_event(true).init(),
         }
-        Ok(Self { lines, ended })
+        Ok(Self { desk })
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        for _ in 0..LAST_LOOKS {
-            match self.lines.try_send(Line::End) {
-                Err(TrySendError::Full(_)) => thread::sleep(LAST_LOOK),
-                Err(TrySendError::Disconnected(_)) => return,
-                Ok(()) => {
-                    // Whoever reads nothing does not keep the process.
-                    let _late = self.ended.recv_timeout(LAST_LOOK * LAST_LOOKS);
-                    return;
-                }
-            }
-        }
+        let mut waiting = self.desk.waiting();
+        waiting.is_closed = true;
+        self.desk.changed.notify_all();
+        // Whoever reads nothing does not keep the process.
+        let _ended = self
+            .desk
+            .changed
+            .wait_timeout_while(waiting, AT_LAST, |waiting| !waiting.is_done);
     }
 }
 
 impl Write for LineWriter {
     /// Takes one event, which comes as a whole.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.lines.try_send(Line::Text(line.to_vec())).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
+        self.desk.take(line);
         Ok(line.len())
     }
 
@@ -87,23 +92,139 @@ impl Write for LineWriter {
     }
 }
 
-fn write(lines: &Receiver<Line>, lost: &AtomicU64, end: &SyncSender<()>) {
-    while let Ok(Line::Text(line)) = lines.recv() {
-        // Without standard error there is nobody to tell.
-        if io::stderr().write_all(&line).is_err() {
-            continue;
+impl Desk {
+    fn take(&self, line: &[u8]) {
+        let mut waiting = self.waiting();
+        if waiting.text.len() + line.len() > MOST_BYTES {
+            waiting.lost += 1;
+            return;
         }
-        let lost = lost.swap(0, Ordering::Relaxed);
-        if lost > 0 {
-            tracing::warn!(lines = lost, "lines of the log were lost: nobody read them");
+        waiting.text.extend_from_slice(line);
+        if std::mem::take(&mut waiting.is_idle) {
+            drop(waiting);
+            self.changed.notify_all();
         }
     }
-    // The process may end without waiting.
-    let _unheard = end.try_send(());
+
+    /// Writes what comes until the log is closed, and rests for so long after each time.
+    fn write_to(&self, out: &mut impl Write, pause: Duration) {
+        let mut text = Vec::new();
+        loop {
+            let mut waiting = self.waiting();
+            while waiting.text.is_empty() && !waiting.is_closed {
+                waiting.is_idle = true;
+                let woken = self.changed.wait(waiting);
+                waiting = woken.unwrap_or_else(PoisonError::into_inner);
+            }
+            if waiting.text.is_empty() {
+                waiting.is_done = true;
+                drop(waiting);
+                self.changed.notify_all();
+                return;
+            }
+            waiting.is_idle = false;
+            std::mem::swap(&mut waiting.text, &mut text);
+            let is_closed = waiting.is_closed;
+            drop(waiting);
+            let written = out.write_all(&text);
+            text.clear();
+            // Without standard error there is nobody to tell.
+            if written.is_ok() {
+                let lost = std::mem::take(&mut self.waiting().lost);
+                if lost > 0 {
+                    tracing::warn!(lines = lost, "lines of the log were lost: nobody read them");
+                }
+            }
+            if !is_closed {
+                thread::sleep(pause);
+            }
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        // Each change is whole before anything that could panic.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Lines that wait for whoever reads them: some hundred kilobytes.
-const MOST_LINES: usize = 1_024;
-/// How often, and with which pauses, the end of the log is tried to be written.
-const LAST_LOOKS: u32 = 100;
-const LAST_LOOK: Duration = Duration::from_millis(5);
+/// What waits for whoever reads it.
+const MOST_BYTES: usize = 256 * 1024;
+/// How long lines are gathered before they are written, at most: no reader is faster.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long the end of the log is waited for.
+const AT_LAST: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// Keeps each write, and says of the first that it has begun.
+    #[derive(Default)]
+    struct Writes(Vec<Vec<u8>>);
+
+    impl Write for Writes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_wait_are_written_at_once_and_all_of_them() {
+        let desk = Desk::default();
+        for line in [&b"one\n"[..], b"two\n", b"three\n"] {
+            desk.take(line);
+        }
+        desk.waiting().is_closed = true;
+        let mut writes = Writes::default();
+
+        desk.write_to(&mut writes, Duration::ZERO);
+
+        assert_eq!(writes.0, [b"one\ntwo\nthree\n"]);
+        assert!(desk.waiting().is_done);
+    }
+
+    #[test]
+    fn a_line_that_comes_while_nobody_writes_wakes_the_writer() {
+        let desk = Arc::new(Desk::default());
+        let ours = Arc::clone(&desk);
+        let writer = thread::spawn(move || {
+            let mut writes = Writes::default();
+            ours.write_to(&mut writes, Duration::ZERO);
+            writes.0.concat()
+        });
+        while !desk.waiting().is_idle {
+            thread::yield_now();
+        }
+
+        desk.take(b"one\n");
+        while !desk.waiting().is_idle {
+            thread::yield_now();
+        }
+        desk.take(b"two\n");
+        desk.waiting().is_closed = true;
+        desk.changed.notify_all();
+
+        assert_eq!(writer.join().expect("the writer ends"), b"one\ntwo\n");
+    }
+
+    #[test]
+    fn a_line_that_finds_no_place_is_lost_whole_and_counted() {
+        let desk = Desk::default();
+        desk.take(&vec![b'a'; MOST_BYTES - 1]);
+
+        desk.take(b"bc");
+        desk.take(b"d");
+
+        let waiting = desk.waiting();
+        assert_eq!(waiting.text.len(), MOST_BYTES);
+        assert_eq!(waiting.text.last(), Some(&b'd'));
+        assert_eq!(waiting.lost, 1);
+    }
+}

@@ -34,10 +34,9 @@ pub(crate) struct GuestRules {
 }
 
 impl GuestRules {
-    /// Checks everything about a request but what it asks for; returns the index of the caller's
-    /// key, or `None` where no keys are configured.
+    /// Checks what [`check`](Self::check) leaves open; returns the index of the caller's key, or `None`
+    /// where no keys are configured.
     pub(crate) fn admit(&self, reach: Reach, parts: &Parts) -> Result<Option<usize>, Refusal> {
-        self.check(reach, parts)?;
         let caller = self.keys.caller(&parts.headers)?;
         check_content(reach, parts, caller)?;
         Ok(caller)
@@ -105,8 +104,16 @@ fn check_target(parts: &Parts) -> Result<(), Refusal> {
 
 /// Returns whether a segment of a path is `.` or `..`, percent-encoded or not.
 fn is_dots(segment: &str) -> bool {
-    let dots = segment.replace("%2e", ".").replace("%2E", ".");
-    dots == "." || dots == ".."
+    let mut rest = segment.as_bytes();
+    let mut dots = 0;
+    while !rest.is_empty() {
+        let Some(behind) = DOTS.iter().find_map(|dot| rest.strip_prefix(*dot)) else {
+            return false;
+        };
+        rest = behind;
+        dots += 1;
+    }
+    matches!(dots, 1 | 2)
 }
 
 /// Refuses a body whose end two readers could see in different places.
@@ -153,6 +160,9 @@ fn is_json(headers: &HeaderMap) -> bool {
     let kind = kind.split(';').next().unwrap_or_default().trim();
     kind.eq_ignore_ascii_case("application/json")
 }
+
+/// How a dot is written in a path.
+const DOTS: [&[u8]; 3] = [b".", b"%2e", b"%2E"];
 
 const ABSOLUTE_TARGET: Refusal = Refusal::new(
     StatusCode::BAD_REQUEST,

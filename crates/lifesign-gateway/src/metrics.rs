@@ -92,7 +92,7 @@ impl Metrics {
             self.counted.begin_key(&key);
         }
         if config.keys.is_empty() {
-            self.counted.begin_key(names::NONE);
+            self.counted.begin_key(&self.names.key(None));
         }
     }
 
@@ -123,7 +123,8 @@ impl Metrics {
             ..
         } = ended;
         let counted = &self.counted;
-        let upstream = || self.names.upstream(Some(&attempt.upstream));
+        let name = self.names.upstream(Some(&attempt.upstream));
+        let upstream = || name.clone();
         let error = error_of(attempt.outcome);
         counted
             .attempts
@@ -145,17 +146,19 @@ impl Metrics {
             counted.lateness.get_or_create(&labels).observe(late);
         }
         let notices = u64::from(attempt.notices);
-        counted.notices.get_or_create(&labels).inc_by(notices);
-        for (origin, count) in [
-            ("provider", attempt.heartbeats.provider),
-            ("comment", attempt.heartbeats.comment),
-            ("proxy", attempt.heartbeats.proxy),
-        ] {
-            let heartbeats = OfOrigin {
-                upstream: upstream(),
-                origin,
-            };
-            counted.heartbeats.get_or_create(&heartbeats).inc_by(count);
+        if notices > 0 {
+            counted.notices.get_or_create(&labels).inc_by(notices);
+        }
+        let heartbeats = &attempt.heartbeats;
+        let heartbeats = [heartbeats.provider, heartbeats.comment, heartbeats.proxy];
+        for (origin, count) in ORIGINS.into_iter().zip(heartbeats) {
+            if count > 0 {
+                let heartbeats = OfOrigin {
+                    upstream: upstream(),
+                    origin,
+                };
+                counted.heartbeats.get_or_create(&heartbeats).inc_by(count);
+            }
         }
         let received = &counted.received_bytes;
         received.get_or_create(&labels).inc_by(attempt.bytes);
@@ -175,45 +178,37 @@ impl Metrics {
         }
         self.handle_discarded(attempt, &labels);
         if let Some(operation) = semconv::operation(route) {
-            let took = attempt.ended_ms.saturating_sub(*began_ms);
-            let model = self.names.model(model.as_deref(), is_taken(attempt));
-            self.handle_operation(operation, model, attempt, *began_ms, took);
+            let labels = OfOperation {
+                gen_ai_operation_name: operation,
+                gen_ai_provider_name: self.names.provider(&attempt.upstream),
+                gen_ai_request_model: self.names.model(model.as_deref(), is_taken(attempt)),
+                upstream: name,
+            };
+            self.handle_operation(&labels, attempt, *began_ms);
         }
     }
 
     /// Tells what an attempt was for a client of a model.
-    fn handle_operation(
-        &self,
-        operation: &'static str,
-        model: String,
-        attempt: &AttemptRecord,
-        began_ms: u64,
-        took_ms: u64,
-    ) {
+    fn handle_operation(&self, labels: &OfOperation, attempt: &AttemptRecord, began_ms: u64) {
         let counted = &self.counted;
-        let labels = OfOperation {
-            gen_ai_operation_name: operation,
-            gen_ai_provider_name: self.names.provider(&attempt.upstream),
-            gen_ai_request_model: model,
-            upstream: self.names.upstream(Some(&attempt.upstream)),
-        };
         let ended = OfEndedOperation {
-            gen_ai_operation_name: operation,
+            gen_ai_operation_name: labels.gen_ai_operation_name,
             gen_ai_provider_name: labels.gen_ai_provider_name,
             gen_ai_request_model: labels.gen_ai_request_model.clone(),
             upstream: labels.upstream.clone(),
             error_type: error_of(attempt.outcome),
         };
+        let took_ms = attempt.ended_ms.saturating_sub(began_ms);
         let duration = counted.operation_duration.get_or_create(&ended);
         duration.observe(seconds(took_ms));
         // Frames are counted of streams alone, and only those have a first chunk.
         if let Some(first) = attempt.first_byte_ms.filter(|_| attempt.frames > 0) {
             let waited = seconds(first.saturating_sub(began_ms));
-            counted.first_chunk.get_or_create(&labels).observe(waited);
+            counted.first_chunk.get_or_create(labels).observe(waited);
         }
         for (gen_ai_token_type, tokens) in told(attempt.usage) {
             let labels = OfTokens {
-                gen_ai_operation_name: operation,
+                gen_ai_operation_name: labels.gen_ai_operation_name,
                 gen_ai_provider_name: labels.gen_ai_provider_name,
                 gen_ai_request_model: labels.gen_ai_request_model.clone(),
                 gen_ai_token_type,
@@ -244,7 +239,8 @@ impl Metrics {
 
     fn handle_end(&self, ended: &CallEnded) {
         let counted = &self.counted;
-        let upstream = || self.names.upstream(ended.upstream.as_deref());
+        let name = self.names.upstream(ended.upstream.as_deref());
+        let upstream = || name.clone();
         let outcome = ended.outcome.name();
         let labels = OfOutcome {
             upstream: upstream(),
@@ -276,12 +272,14 @@ impl Metrics {
             let waits = counted.waits.get_or_create(&labels);
             waits.observe(seconds(waited_ms));
         }
-        for (form, beats) in [
-            ("comment", ended.beat_forms.comment),
-            ("event", ended.beat_forms.event),
-            ("space", ended.beat_forms.space),
-        ] {
-            counted.beats.get_or_create(&OfForm { form }).inc_by(beats);
+        let forms = &ended.beat_forms;
+        for (form, beats) in FORMS
+            .into_iter()
+            .zip([forms.comment, forms.event, forms.space])
+        {
+            if beats > 0 {
+                counted.beats.get_or_create(&OfForm { form }).inc_by(beats);
+            }
         }
         counted.sent_bytes.inc_by(ended.bytes_out);
         for pair in ended.attempts.windows(2) {
@@ -402,6 +400,10 @@ const OUTCOMES: [Outcome; 4] = [
     Outcome::Cancelled,
 ];
 const COMPLETED: &str = "completed";
+/// Who makes a heartbeat.
+const ORIGINS: [&str; 3] = ["provider", "comment", "proxy"];
+/// What a beat looks like.
+const FORMS: [&str; 3] = ["comment", "event", "space"];
 /// The same upstream again.
 const RETRY: &str = "retry";
 /// Another upstream.

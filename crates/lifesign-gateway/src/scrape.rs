@@ -20,7 +20,7 @@ use crate::journal::JournalState;
 use crate::metrics::labels::{
     OfBreaker, OfBreakerState, OfClock, OfCode, OfJournal, OfState, OfUpstream,
 };
-use crate::metrics::names::NONE;
+use crate::metrics::names::{NONE, Name};
 use crate::registry::LiveCall;
 use crate::server::Stage;
 
@@ -102,11 +102,11 @@ impl AtUpstream {
 
 fn calls(registry: &mut Registry, hub: &Hub, plan: &Plan) {
     let configured = plan.targets.iter();
-    let configured = configured.map(|target| (target.name().to_owned(), AtUpstream::new()));
+    let configured = configured.map(|target| (Name::from(target.name()), AtUpstream::new()));
     let mut upstreams: BTreeMap<_, _> = configured.collect();
     for call in hub.registry.list() {
         let upstream = call.upstream();
-        let upstream = upstream.as_deref().unwrap_or(NONE).to_owned();
+        let upstream = Name::from(upstream.as_deref().unwrap_or(NONE));
         let at = upstreams.entry(upstream).or_insert_with(AtUpstream::new);
         at.add(&call);
     }
@@ -171,7 +171,7 @@ fn lanes(registry: &mut Registry, hub: &Hub) {
     );
     let now = hub.clock.elapsed();
     for lane in hub.lanes() {
-        let upstream = lane.name().to_owned();
+        let upstream = Name::from(lane.name());
         let load = lane.load();
         let labels = OfUpstream {
             upstream: upstream.clone(),
@@ -226,13 +226,13 @@ fn holds(registry: &mut Registry, hub: &Hub) {
         raised.clone(),
     );
     for lane in hub.lanes() {
-        let upstream = lane.name().to_owned();
+        let upstream = Name::from(lane.name());
         let labels = OfUpstream { upstream };
         drop(count.get_or_create(&labels));
         drop(remaining.get_or_create(&labels));
     }
     for hold in hub.holds.list() {
-        let upstream = hold.upstream;
+        let upstream = hold.upstream.as_str().into();
         let labels = OfUpstream { upstream };
         count.get_or_create(&labels).inc();
         let longest = remaining.get_or_create_owned(&labels);
@@ -240,7 +240,7 @@ fn holds(registry: &mut Registry, hub: &Hub) {
     }
     for (upstream, why, times) in hub.holds.times_raised() {
         let labels = OfCode {
-            upstream,
+            upstream: upstream.as_str().into(),
             code: why,
         };
         raised.get_or_create(&labels).inc_by(times);

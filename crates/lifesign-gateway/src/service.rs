@@ -294,7 +294,8 @@ impl Guest<'_> {
         }
         let layer = self.layer(key)?;
         let (wire, route, mut targets) = self.targets(&asked, model.as_deref());
-        if request.as_ref().is_some_and(RawRequest::is_account_bound) {
+        let has_choice = targets.len() > 1;
+        if has_choice && request.as_ref().is_some_and(RawRequest::is_account_bound) {
             targets.truncate(1);
         }
         let manner = match (&asked, &request) {

@@ -36,16 +36,18 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         [] => pinned("measure", "full"),
         ["--quick"] => pinned("measure", "quick"),
+        ["--passing"] => pinned("passing", "full"),
         ["--profile", load] => pinned("profile", load),
         ["soak", seconds] => pinned("soak", seconds),
         ["measure", scale] => measure::run(*scale == "quick"),
+        ["passing", _] => measure::passing_alone(),
         ["profile", load] => measure::profile(load),
         ["soaked", seconds] => seconds
             .parse()
             .map_err(Into::into)
             .and_then(|seconds| soak::run(Duration::from_secs(seconds))),
         ["bare", listen, upstream] => bare::serve(listen, upstream),
-        _ => Err("usage: gateway [--quick | --profile LOAD | soak SECONDS]".into()),
+        _ => Err("usage: gateway [--quick | --passing | --profile LOAD | soak SECONDS]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -110,6 +110,25 @@ pub(crate) fn run(quick: bool) -> Result<()> {
     })
 }
 
+/// Measures what passing an answer on costs beside a proxy without logic, for whoever works on that.
+pub(crate) fn passing_alone() -> Result<()> {
+    rlimit::increase_nofile_limit(u64::MAX)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let upstream = Upstream::start(None)?;
+        let mut table = Table::new("in the clear");
+        for kind in [Kind::Hyper, Kind::Lifesign] {
+            let proxy = Proxy::start(kind, upstream.address, None, "")?;
+            passing(&mut table, kind, &proxy, &upstream, &FULL).await?;
+        }
+        goals(&mut table);
+        table.print();
+        Ok(())
+    })
+}
+
 /// Shows where the gateway's time goes under a load.
 pub(crate) fn profile(load: &str) -> Result<()> {
     rlimit::increase_nofile_limit(u64::MAX)?;

@@ -50,10 +50,11 @@ pub(crate) fn remove_credentials(headers: &mut HeaderMap) {
 /// Copies what passes out of the connection's read buffer: as slices of it the headers would keep
 /// the whole buffer for as long as the call lasts, and the connection would need a second one.
 fn passed(headers: &HeaderMap, is_passing: impl Fn(&HeaderName) -> bool) -> HeaderMap {
-    let mut passed = HeaderMap::with_capacity(headers.len());
+    let mut passed = HeaderMap::with_capacity(headers.len() + ADDED);
+    let names_some = headers.contains_key(header::CONNECTION);
     for (name, value) in headers {
         if !is_hop_by_hop(name)
-            && !is_named_by_connection(headers, name)
+            && !(names_some && is_named_by_connection(headers, name))
             && is_passing(name)
             && let Ok(mut copied) = HeaderValue::from_bytes(value.as_bytes())
         {
@@ -63,6 +64,9 @@ fn passed(headers: &HeaderMap, is_passing: impl Fn(&HeaderName) -> bool) -> Head
     }
     passed
 }
+
+/// How many headers of ours are mostly added to those that pass.
+const ADDED: usize = 8;
 
 /// Returns whether a header is about one connection (RFC 9110, 7.6.1).
 fn is_hop_by_hop(name: &HeaderName) -> bool {

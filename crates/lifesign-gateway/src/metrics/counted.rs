@@ -12,6 +12,7 @@ use super::labels::{
     OfAnswer, OfBound, OfClock, OfCode, OfDiscarded, OfEndedOperation, OfForm, OfKey, OfKind,
     OfOperation, OfOrigin, OfOutcome, OfReason, OfRefusal, OfRequest, OfTokens, OfUpstream,
 };
+use super::names::Name;
 use super::semconv;
 
 /// A histogram for each set of labels.
@@ -53,7 +54,7 @@ impl Counted {
     /// Returns everything at zero, and puts it into `registry`.
     pub(super) fn new(registry: &mut Registry) -> Self {
         let mut add = Add(registry);
-        Self {
+        let counted = Self {
             request_duration: add.seconds(
                 semconv::SERVER_REQUEST_DURATION,
                 "Duration of calls as their callers saw them, waits and retries included",
@@ -156,12 +157,16 @@ impl Counted {
                 "lifesign_unknown_usage_attempts",
                 "Attempts without a whole answer that may have cost tokens, of unknown number",
             ),
+        };
+        for form in super::FORMS {
+            begin(&counted.beats, &OfForm { form });
         }
+        counted
     }
 
     /// Makes the counters of an upstream, so that the first of a kind is seen as an increase.
-    pub(super) fn begin_upstream(&self, name: &str) {
-        let upstream = || name.to_owned();
+    pub(super) fn begin_upstream(&self, name: &Name) {
+        let upstream = || name.clone();
         for outcome in super::OUTCOMES.map(Outcome::name) {
             let upstream = upstream();
             begin(&self.calls, &OfOutcome { upstream, outcome });
@@ -183,6 +188,10 @@ impl Counted {
             let upstream = upstream();
             begin(&self.retries, &OfKind { upstream, kind });
         }
+        for origin in super::ORIGINS {
+            let upstream = upstream();
+            begin(&self.heartbeats, &OfOrigin { upstream, origin });
+        }
         for gen_ai_token_type in [semconv::INPUT, semconv::OUTPUT] {
             let labels = OfDiscarded {
                 upstream: upstream(),
@@ -197,9 +206,9 @@ impl Counted {
     }
 
     /// Makes the counters of a caller's key.
-    pub(super) fn begin_key(&self, name: &str) {
+    pub(super) fn begin_key(&self, name: &Name) {
         for outcome in super::OUTCOMES.map(Outcome::name) {
-            let key = name.to_owned();
+            let key = name.clone();
             begin(&self.key_calls, &OfKey { key, outcome });
         }
     }

@@ -3,74 +3,76 @@
 
 use prometheus_client::encoding::EncodeLabelSet;
 
+use super::names::Name;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfUpstream {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfOutcome {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
     pub(crate) outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfKey {
-    pub(crate) key: String,
+    pub(crate) key: Name,
     pub(crate) outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfCode {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
     pub(crate) code: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfBound {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
     pub(crate) bound: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfKind {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
     pub(crate) kind: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfOrigin {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
     pub(crate) origin: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfReason {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
     pub(crate) reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfClock {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
     pub(crate) clock: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfState {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
     pub(crate) state: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfBreaker {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
     pub(crate) breaker: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfBreakerState {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
     pub(crate) breaker: &'static str,
     pub(crate) state: &'static str,
 }
@@ -104,7 +106,7 @@ pub(crate) struct OfBuild {
 pub(crate) struct OfAnswer {
     pub(crate) gen_ai_operation_name: &'static str,
     pub(crate) gen_ai_provider_name: &'static str,
-    pub(crate) gen_ai_request_model: String,
+    pub(crate) gen_ai_request_model: Name,
 }
 
 /// The same, with what it failed with; empty where it did not.
@@ -112,7 +114,7 @@ pub(crate) struct OfAnswer {
 pub(crate) struct OfRequest {
     pub(crate) gen_ai_operation_name: &'static str,
     pub(crate) gen_ai_provider_name: &'static str,
-    pub(crate) gen_ai_request_model: String,
+    pub(crate) gen_ai_request_model: Name,
     pub(crate) error_type: Option<&'static str>,
 }
 
@@ -121,8 +123,8 @@ pub(crate) struct OfRequest {
 pub(crate) struct OfOperation {
     pub(crate) gen_ai_operation_name: &'static str,
     pub(crate) gen_ai_provider_name: &'static str,
-    pub(crate) gen_ai_request_model: String,
-    pub(crate) upstream: String,
+    pub(crate) gen_ai_request_model: Name,
+    pub(crate) upstream: Name,
 }
 
 /// The same, with what it failed with; empty where it did not.
@@ -130,8 +132,8 @@ pub(crate) struct OfOperation {
 pub(crate) struct OfEndedOperation {
     pub(crate) gen_ai_operation_name: &'static str,
     pub(crate) gen_ai_provider_name: &'static str,
-    pub(crate) gen_ai_request_model: String,
-    pub(crate) upstream: String,
+    pub(crate) gen_ai_request_model: Name,
+    pub(crate) upstream: Name,
     pub(crate) error_type: Option<&'static str>,
 }
 
@@ -139,13 +141,13 @@ pub(crate) struct OfEndedOperation {
 pub(crate) struct OfTokens {
     pub(crate) gen_ai_operation_name: &'static str,
     pub(crate) gen_ai_provider_name: &'static str,
-    pub(crate) gen_ai_request_model: String,
+    pub(crate) gen_ai_request_model: Name,
     pub(crate) gen_ai_token_type: &'static str,
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OfDiscarded {
-    pub(crate) upstream: String,
+    pub(crate) upstream: Name,
     pub(crate) gen_ai_token_type: &'static str,
 }

@@ -1,24 +1,63 @@
 //! What may stand in a label: a bounded set of names, whatever callers ask for.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{PoisonError, RwLock};
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use lifesign_core::{CatalogRow, Target, glob};
+use prometheus_client::encoding::{EncodeLabelValue, LabelValueEncoder};
 
 use super::semconv;
 use crate::config::GatewayConfig;
 
+/// A value of a label, which many sets of labels share.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Name(Arc<str>);
+
+impl From<&str> for Name {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl EncodeLabelValue for Name {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        encoder.write_str(&self.0)
+    }
+}
+
 /// The names that labels may have.
-#[derive(Debug, Default)]
-pub(super) struct Names(RwLock<Known>);
+#[derive(Debug)]
+pub(super) struct Names {
+    known: RwLock<Known>,
+    none: Name,
+    other: Name,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            known: RwLock::default(),
+            none: NONE.into(),
+            other: OTHER.into(),
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Known {
     /// The provider of each upstream.
-    upstreams: BTreeMap<String, &'static str>,
-    keys: BTreeSet<String>,
+    upstreams: BTreeMap<Name, &'static str>,
+    keys: BTreeSet<Name>,
     /// Models that are named in the settings, or were answered for early enough.
-    models: BTreeSet<String>,
+    models: BTreeSet<Name>,
     /// How many of them nobody named.
     unnamed: usize,
     patterns: Vec<String>,
@@ -27,7 +66,7 @@ struct Known {
 impl Names {
     /// Takes in the names of these settings. What was known before stays so.
     pub(super) fn configure(&self, config: &GatewayConfig) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         for upstream in &config.upstreams {
             let wire = upstream.wire();
             let row = CatalogRow::of(&Target {
@@ -36,10 +75,10 @@ impl Names {
                 model: None,
             });
             let provider = semconv::provider(row.map(|row| row.name), wire.name());
-            let name = upstream.name().to_owned();
+            let name = upstream.name().into();
             known.upstreams.insert(name, provider);
         }
-        let keys = config.keys.iter().map(|key| key.name.clone());
+        let keys = config.keys.iter().map(|key| key.name.as_str().into());
         known.keys.extend(keys);
         let of_upstreams = config.upstreams.iter().flat_map(|upstream| {
             let renamed = upstream.rename.iter().map(|(pattern, _)| pattern);
@@ -51,7 +90,7 @@ impl Names {
         known.patterns.clear();
         for name in named {
             if !name.contains('*') {
-                known.models.insert(name.clone());
+                known.models.insert(name.as_str().into());
             } else if name.bytes().any(|byte| byte != b'*') && !known.patterns.contains(name) {
                 known.patterns.push(name.clone());
             }
@@ -59,22 +98,24 @@ impl Names {
     }
 
     /// Returns the configured upstreams.
-    pub(super) fn upstreams(&self) -> Vec<String> {
+    pub(super) fn upstreams(&self) -> Vec<Name> {
         self.read(|known| known.upstreams.keys().cloned().collect())
     }
 
     /// Returns the configured keys.
-    pub(super) fn keys(&self) -> Vec<String> {
+    pub(super) fn keys(&self) -> Vec<Name> {
         self.read(|known| known.keys.iter().cloned().collect())
     }
 
     /// Returns the label of an upstream.
-    pub(super) fn upstream(&self, name: Option<&str>) -> String {
+    pub(super) fn upstream(&self, name: Option<&str>) -> Name {
         let Some(name) = name else {
-            return NONE.to_owned();
+            return self.none.clone();
         };
-        let is_known = self.read(|known| known.upstreams.contains_key(name));
-        if is_known { name } else { OTHER }.to_owned()
+        self.read(|known| {
+            let known = known.upstreams.get_key_value(name);
+            known.map_or(&self.other, |(name, _)| name).clone()
+        })
     }
 
     /// Returns the label of an upstream's provider.
@@ -83,50 +124,50 @@ impl Names {
     }
 
     /// Returns the label of a caller's key.
-    pub(super) fn key(&self, name: Option<&str>) -> String {
+    pub(super) fn key(&self, name: Option<&str>) -> Name {
         let Some(name) = name else {
-            return NONE.to_owned();
+            return self.none.clone();
         };
-        let is_known = self.read(|known| known.keys.contains(name));
-        if is_known { name } else { OTHER }.to_owned()
+        self.read(|known| known.keys.get(name).unwrap_or(&self.other).clone())
     }
 
     /// Returns the label of a model: its name if the settings name it or it is one of the first that
     /// an upstream took, else the pattern that it matches.
     ///
     /// A name that no upstream takes is not remembered, so that typing errors fill no table.
-    pub(super) fn model(&self, name: Option<&str>, is_taken: bool) -> String {
+    pub(super) fn model(&self, name: Option<&str>, is_taken: bool) -> Name {
         let Some(name) = name else {
-            return NONE.to_owned();
+            return self.none.clone();
         };
-        let (is_known, has_room) = self.read(|known| {
+        let (known, has_room) = self.read(|known| {
             let has_room = known.unnamed < MOST_MODELS && name.len() <= LONGEST_MODEL;
-            (known.models.contains(name), has_room)
+            (known.models.get(name).cloned(), has_room)
         });
-        if is_known {
-            return name.to_owned();
+        if let Some(known) = known {
+            return known;
         }
         if is_taken && has_room {
-            let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-            if known.models.contains(name) {
-                return name.to_owned();
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = known.models.get(name) {
+                return known.clone();
             }
             if known.unnamed < MOST_MODELS {
-                known.models.insert(name.to_owned());
+                let name = Name::from(name);
+                known.models.insert(name.clone());
                 known.unnamed += 1;
-                return name.to_owned();
+                return name;
             }
         }
         self.read(|known| {
             let mut patterns = known.patterns.iter();
             let pattern = patterns.find(|pattern| glob(pattern, name));
-            pattern.map_or(OTHER, String::as_str).to_owned()
+            pattern.map_or_else(|| self.other.clone(), |pattern| pattern.as_str().into())
         })
     }
 
     fn read<T>(&self, what: impl FnOnce(&Known) -> T) -> T {
         // Its changes are insertions.
-        what(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        what(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -150,8 +191,8 @@ mod tests {
         let upstreams = ["openai=https://api.openai.com".to_owned()];
         let config = GatewayConfig::from_flags(&upstreams, [], &[]).unwrap();
         names.configure(&config);
-        let mut known = names.0.write().unwrap();
-        known.models.insert("named".to_owned());
+        let mut known = names.known.write().unwrap();
+        known.models.insert("named".into());
         known.patterns.push("gpt-*".to_owned());
         drop(known);
         names
@@ -163,22 +204,22 @@ mod tests {
 
         for number in 0..MOST_MODELS {
             let name = format!("m{number}");
-            assert_eq!(names.model(Some(&name), true), name);
+            assert_eq!(names.model(Some(&name), true), name.as_str().into());
         }
 
-        assert_eq!(names.model(Some("late"), true), "other");
-        assert_eq!(names.model(Some("gpt-late"), true), "gpt-*");
-        assert_eq!(names.model(Some("named"), false), "named");
-        assert_eq!(names.model(Some("m0"), false), "m0");
-        assert_eq!(names.model(None, true), "none");
+        assert_eq!(names.model(Some("late"), true), "other".into());
+        assert_eq!(names.model(Some("gpt-late"), true), "gpt-*".into());
+        assert_eq!(names.model(Some("named"), false), "named".into());
+        assert_eq!(names.model(Some("m0"), false), "m0".into());
+        assert_eq!(names.model(None, true), "none".into());
     }
 
     #[test]
     fn models_that_nobody_took_and_endless_names_get_no_label() {
         let names = names();
 
-        assert_eq!(names.model(Some("typo"), false), "other");
-        assert_eq!(names.model(Some(&"x".repeat(129)), true), "other");
+        assert_eq!(names.model(Some("typo"), false), "other".into());
+        assert_eq!(names.model(Some(&"x".repeat(129)), true), "other".into());
         assert_eq!(names.read(|known| known.unnamed), 0);
     }
 
@@ -186,10 +227,10 @@ mod tests {
     fn upstreams_and_keys_are_those_of_the_settings() {
         let names = names();
 
-        assert_eq!(names.upstream(Some("openai")), "openai");
-        assert_eq!(names.upstream(Some("gone")), "other");
-        assert_eq!(names.upstream(None), "none");
+        assert_eq!(names.upstream(Some("openai")), "openai".into());
+        assert_eq!(names.upstream(Some("gone")), "other".into());
+        assert_eq!(names.upstream(None), "none".into());
         assert_eq!(names.provider("openai"), "openai");
-        assert_eq!(names.key(Some("gone")), "other");
+        assert_eq!(names.key(Some("gone")), "other".into());
     }
 }

@@ -57,11 +57,12 @@ impl Head {
 
     /// Returns the provider's id of the request, under whichever name it goes.
     pub(super) fn request_id(&self) -> Option<String> {
-        REQUEST_IDS
-            .iter()
-            .find_map(|name| self.headers.get(*name))
-            .and_then(|value| value.to_str().ok())
-            .map(|id| id.chars().take(REQUEST_ID_LIMIT).collect())
+        let known = self.headers.iter().filter_map(|(name, value)| {
+            let rank = REQUEST_IDS.iter().position(|known| name == known)?;
+            Some((rank, value))
+        });
+        let (_, id) = known.min_by_key(|(rank, _)| *rank)?;
+        Some(id.to_str().ok()?.chars().take(REQUEST_ID_LIMIT).collect())
     }
 }
 

@@ -4,7 +4,7 @@
 //! anything of it yet: that is what the raw clock is about.
 
 use std::io::{self, Read};
-use std::mem;
+use std::mem::{self, MaybeUninit};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,6 +86,19 @@ impl Socket {
         &self.tcp
     }
 
+    /// Returns whether the kernel has bytes, an end or an error that a read would bring. Mostly it has
+    /// not, and then no room is made ready for it.
+    fn has_something(&self) -> bool {
+        let mut room = [MaybeUninit::uninit(); 1];
+        match SockRef::from(&self.tcp).peek(&mut room) {
+            Ok(_) => true,
+            Err(error) => !matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ),
+        }
+    }
+
     fn count_read(&self, len: usize) {
         self.meter.read.fetch_add(len as u64, Ordering::Relaxed);
     }
@@ -101,20 +114,11 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.meter.look.swap(false, Ordering::Relaxed) {
-            match (&*SockRef::from(&self.tcp)).read(buf.initialize_unfilled()) {
-                Ok(len) => {
-                    buf.advance(len);
-                    self.count_read(len);
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                    ) => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
+        if self.meter.look.swap(false, Ordering::Relaxed) && self.has_something() {
+            let len = (&*SockRef::from(&self.tcp)).read(buf.initialize_unfilled())?;
+            buf.advance(len);
+            self.count_read(len);
+            return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.tcp).poll_read(cx, buf))?;
