@@ -61,7 +61,13 @@ impl Log {
             .with_max_level(LevelFilter::INFO);
         match form {
             LogForm::Human => layer.with_ansi(false).init(),
-            LogForm::Json => layer.json().flatten_event(true).init(),
+            LogForm::Json => layer
+                .json()
+                .flatten_event(true)
+                // There are no spans, and to look for them takes time.
+                .with_current_span(false)
+                .with_span_list(false)
+                .init(),
         }
         Ok(Self { desk })
     }

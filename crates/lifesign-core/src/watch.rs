@@ -378,6 +378,11 @@ impl Watch {
         &self.gaps
     }
 
+    /// Returns the gaps of the attempt, of which nothing more is asked.
+    pub fn into_gaps(self) -> Gaps {
+        self.gaps
+    }
+
     /// Returns the time spent waiting for the upstream so far, earlier attempts included.
     pub fn lifetime(&self) -> Duration {
         let now = self.upstream_time(self.tally.ended.unwrap_or(self.latest));

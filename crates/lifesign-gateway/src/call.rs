@@ -17,12 +17,12 @@ use lifesign::{Doing, LazyTimer, Monitor, Outcome, Upstream};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{
     AttemptRecord, Commit, Failure, FailureCode, FailureReport, HoldKey, Limit, Past, Phase,
-    Setting, Settings,
+    Setting, Settings, Usage,
 };
-use lifesign_wire::Answer;
 
 use self::ending::outcome_of;
 pub(crate) use self::order::{Fault, Item, Order};
+use crate::guest::keep_credentials;
 use crate::holds::{Pass, Passage};
 use crate::hub::Hub;
 use crate::lane::{Permit, Probe, Ticket};
@@ -82,7 +82,7 @@ pub(crate) struct Call {
     /// The bound on the whole call, from the upstream asked last.
     wall_clock: Option<Setting<Limit>>,
     /// How it ended, until that is written down.
-    ended: Option<(Outcome, Option<FailureReport>)>,
+    ended: Option<(Outcome, Option<Box<FailureReport>>)>,
     _counted: Arc<CountedCall>,
 }
 
@@ -94,7 +94,15 @@ struct Last {
     sequence: Option<u64>,
     /// The name of the profile in force.
     profile: Option<&'static str>,
-    answer: Answer,
+    told: Option<Box<Told>>,
+}
+
+/// What the provider said of the answer that counts.
+#[derive(Debug)]
+struct Told {
+    model: Option<String>,
+    finish_reason: Option<String>,
+    usage: Option<Usage>,
 }
 
 /// Where the time went, and what went out.
@@ -513,7 +521,7 @@ impl Call {
             pass.handle_success();
         }
         if commit == Commit::Content || !attempting.settings.retry.after_reasoning.value {
-            self.free_replay();
+            self.let_request_go();
         }
     }
 
@@ -562,7 +570,15 @@ impl Call {
         self.replay_len > 0 && !self.hub.may_replay()
     }
 
-    /// Lets the request body go: there is no second attempt.
+    /// Lets the request go, but for what tells its sender's key: there is no second attempt.
+    fn let_request_go(&mut self) {
+        if self.replay_len > 0 {
+            keep_credentials(&mut self.order.outbound.headers);
+        }
+        self.free_replay();
+    }
+
+    /// Lets the request body go.
     fn free_replay(&mut self) {
         let len = std::mem::take(&mut self.replay_len);
         if len > 0 {

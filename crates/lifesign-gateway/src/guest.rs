@@ -12,7 +12,7 @@ use http::{
 };
 
 pub(crate) use self::{
-    headers::{caller_headers, remove_credentials, upstream_headers},
+    headers::{caller_headers, keep_credentials, remove_credentials, upstream_headers},
     keys::{KeyHash, KeyTable, credentials},
 };
 use self::{host::is_allowed_host, host::is_allowed_origin};

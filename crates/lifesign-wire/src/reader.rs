@@ -182,7 +182,7 @@ struct Decoding {
     has_event: bool,
     has_finish: bool,
     end: End,
-    failure: Option<ProviderError>,
+    failure: Option<Box<ProviderError>>,
     /// The beginning of the first data that could not be read.
     unreadable: Option<String>,
     /// Whether the wire found anything that it knows.
@@ -332,7 +332,7 @@ impl Reader {
 
     /// Returns why the provider failed, if it did.
     pub fn failure(&self) -> Option<&ProviderError> {
-        self.decoding.failure.as_ref()
+        self.decoding.failure.as_deref()
     }
 
     /// Returns the answer as far as it has come. Its tool calls are not settled, and there is no
@@ -645,7 +645,7 @@ impl Decoding {
                 Event::Finish(_) => *has_finish = true,
                 Event::Terminal => *end = End::Terminal,
                 Event::Error(error) => {
-                    failure.get_or_insert_with(|| error.clone());
+                    failure.get_or_insert_with(|| Box::new(error.clone()));
                 }
                 _ => {}
             }
@@ -665,7 +665,7 @@ impl Decoding {
 
     fn fail(&mut self, error: ProviderError, sink: &mut impl Sink) {
         sink.event(&Event::Error(&error));
-        self.failure = Some(error);
+        self.failure = Some(Box::new(error));
     }
 }
 

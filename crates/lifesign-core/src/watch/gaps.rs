@@ -17,12 +17,13 @@ use crate::{Ages, Clock, Phase};
 /// `{"before_content": {"raw": {"longest_ms": 2100, "counts": [0, 3, ...]}, ...}, ...}`, where the
 /// counts stand for the gaps below each of [`Gaps::LIMITS_MS`], and the last for those above.
 /// Phases and clocks without a gap are left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
-    phases: [PhaseGaps; PHASES.len()],
+    /// Nothing for a phase without a gap: a stream at its ordinary pace has none.
+    phases: [Option<Box<PhaseGaps>>; PHASES.len()],
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PhaseGaps {
     longest: Ages,
     counts: [[u16; COUNTS]; 4],
@@ -73,12 +74,12 @@ impl Gaps {
 
     fn phase(&self, phase: Phase) -> Option<&PhaseGaps> {
         let at = PHASES.iter().position(|known| *known == phase)?;
-        self.phases.get(at)
+        self.phases.get(at)?.as_deref()
     }
 
     fn phase_mut(&mut self, phase: Phase) -> Option<&mut PhaseGaps> {
         let at = PHASES.iter().position(|known| *known == phase)?;
-        self.phases.get_mut(at)
+        Some(self.phases.get_mut(at)?.get_or_insert_default())
     }
 }
 
@@ -86,7 +87,7 @@ impl Serialize for Gaps {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (phase, gaps) in PHASES.iter().zip(&self.phases) {
-            if gaps.longest != Ages::default() {
+            if let Some(gaps) = gaps {
                 map.serialize_entry(phase, gaps)?;
             }
         }

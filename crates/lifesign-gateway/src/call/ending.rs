@@ -7,7 +7,7 @@ use lifesign_core::duration::whole_millis;
 use lifesign_core::{BoundName, Failure, FailureCode, FailureReport, Phase};
 use lifesign_wire::Answer;
 
-use super::{Call, Fault, Item, State};
+use super::{Call, Fault, Item, State, Told};
 use crate::records::{CallEnded, Record};
 
 impl Call {
@@ -66,9 +66,11 @@ impl Call {
 
     pub(super) fn fail_with(&mut self, fault: Box<Fault>) -> Box<Fault> {
         if let Some(partial) = &fault.partial {
-            self.last.answer.id.clone_from(&partial.id);
-            self.last.answer.model.clone_from(&partial.model);
-            self.last.answer.usage = partial.usage;
+            self.last.told = Some(Box::new(Told {
+                model: partial.model.clone(),
+                finish_reason: None,
+                usage: partial.usage,
+            }));
         }
         self.finish(outcome_of(&fault.failure), Some(&fault.failure));
         fault
@@ -86,8 +88,11 @@ impl Call {
                     // The caller left before the answer that had just become whole was sent.
                     end.cause.get_or_insert(Cause::Cancelled);
                     failure = self.close(&end, &attempting).unwrap_or(failure);
-                    self.last.answer.usage = end.answer.usage;
-                    self.last.answer.model = end.answer.model;
+                    self.last.told = Some(Box::new(Told {
+                        model: end.answer.model,
+                        finish_reason: None,
+                        usage: end.answer.usage,
+                    }));
                 }
             }
             State::Queued { target, .. } => {
@@ -133,24 +138,28 @@ impl Call {
             let mut targets = self.order.targets.iter();
             self.last.target = targets.position(|target| target.name() == name);
         }
-        self.ended = Some((outcome, failure.map(FailureReport::from)));
+        self.ended = Some((outcome, failure.map(|failure| Box::new(failure.into()))));
         self.state = State::Over;
         self.monitor.set_doing(Doing::Ended);
         self.free_replay();
     }
 
-    pub(super) fn write_down(&mut self, outcome: Outcome, failure: Option<FailureReport>) {
+    pub(super) fn write_down(&mut self, outcome: Outcome, failure: Option<Box<FailureReport>>) {
+        let told = self.last.told.take();
+        let (answered_by, finish_reason, usage) = told.map_or((None, None, None), |told| {
+            (told.model, told.finish_reason, told.usage)
+        });
         let upstream_model = self.upstream_model().map(str::to_owned);
         let ended = CallEnded {
             started: self.live.started.clone(),
             outcome,
-            failure,
+            failure: failure.map(|failure| *failure),
             upstream: self.upstream_name().map(str::to_owned),
             upstream_model,
             profile: self.last.profile.map(str::to_owned),
-            answered_by: self.last.answer.model.take(),
-            finish_reason: self.last.answer.finish_reason.take(),
-            usage: self.last.answer.usage,
+            answered_by,
+            finish_reason,
+            usage,
             attempts: std::mem::take(&mut self.records),
             status: self.times.status,
             elapsed_ms: whole_millis(self.clock.elapsed()),

@@ -11,7 +11,7 @@ use lifesign_core::{
     GiveUp, Past, Tier, Watch, decide,
 };
 
-use super::{Attempting, Call, Fault, Item, State};
+use super::{Attempting, Call, Fault, Item, State, Told};
 use crate::breaker::AttemptMark;
 use crate::records::{AttemptEnded, CutPoint, Record};
 use crate::relay::Manner;
@@ -33,7 +33,11 @@ impl Call {
             if let Some(pass) = &mut attempting.pass {
                 pass.handle_success();
             }
-            self.last.answer = std::mem::take(&mut end.answer);
+            self.last.told = Some(Box::new(Told {
+                model: end.answer.model.take(),
+                finish_reason: end.answer.finish_reason.take(),
+                usage: end.answer.usage,
+            }));
             self.head = end.head.take();
             return Some(self.succeed(whole, held));
         };
@@ -277,7 +281,7 @@ impl Call {
                 profile: profile.to_owned(),
                 failure: failure.as_ref().map(FailureReport::from),
                 cut_point: has_partial.then(|| cut_point(&record, end.ages.content, sequence)),
-                gaps: watch.map(|watch| *watch.gaps()).unwrap_or_default(),
+                gaps: watch.map(Watch::into_gaps).unwrap_or_default(),
             })));
         self.records.push(record);
         self.last.profile = Some(profile);

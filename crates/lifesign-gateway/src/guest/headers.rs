@@ -40,11 +40,20 @@ pub(crate) fn caller_headers(headers: &HeaderMap) -> HeaderMap {
 
 /// Removes what a caller showed as its key.
 pub(crate) fn remove_credentials(headers: &mut HeaderMap) {
-    headers.remove(header::AUTHORIZATION);
-    headers.remove("x-api-key");
-    headers.remove("api-key");
-    // Google's form of it.
-    headers.remove("x-goog-api-key");
+    for name in CREDENTIALS {
+        headers.remove(name);
+    }
+}
+
+/// Keeps nothing but what a caller showed as its key.
+pub(crate) fn keep_credentials(headers: &mut HeaderMap) {
+    let mut kept = HeaderMap::with_capacity(1);
+    for (name, value) in headers.iter() {
+        if CREDENTIALS.contains(&name.as_str()) {
+            kept.append(name, value.clone());
+        }
+    }
+    *headers = kept;
 }
 
 /// Copies what passes out of the connection's read buffer: as slices of it the headers would keep
@@ -53,8 +62,9 @@ fn passed(headers: &HeaderMap, is_passing: impl Fn(&HeaderName) -> bool) -> Head
     let mut passed = HeaderMap::with_capacity(headers.len() + ADDED);
     let names_some = headers.contains_key(header::CONNECTION);
     for (name, value) in headers {
-        if !is_hop_by_hop(name)
-            && !(names_some && is_named_by_connection(headers, name))
+        let is_about_connection =
+            is_hop_by_hop(name) || names_some && is_named_by_connection(headers, name);
+        if !is_about_connection
             && is_passing(name)
             && let Ok(mut copied) = HeaderValue::from_bytes(value.as_bytes())
         {
@@ -64,6 +74,9 @@ fn passed(headers: &HeaderMap, is_passing: impl Fn(&HeaderName) -> bool) -> Head
     }
     passed
 }
+
+/// What keys are sent in; the last is Google's form of it.
+const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 
 /// How many headers of ours are mostly added to those that pass.
 const ADDED: usize = 8;
@@ -136,6 +149,18 @@ mod tests {
         assert_eq!(passed, asked);
         drop(asked);
         assert!(buffer.is_unique());
+    }
+
+    #[test]
+    fn of_a_request_that_is_let_go_the_credentials_stay() {
+        let mut asked = headers(&["authorization", "x-api-key", "x-goog-api-key", "x-other"]);
+
+        keep_credentials(&mut asked);
+
+        assert_eq!(
+            asked,
+            headers(&["authorization", "x-api-key", "x-goog-api-key"])
+        );
     }
 
     #[test]

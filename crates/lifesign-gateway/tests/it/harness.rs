@@ -261,7 +261,7 @@ impl Ask {
         &self.body
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut head = format!(
             "{} {} HTTP/1.1\r\nhost: 127.0.0.1\r\n",
             self.method, self.path

@@ -24,6 +24,8 @@ mod metrics;
 #[cfg(test)]
 mod nested;
 #[cfg(test)]
+mod pace;
+#[cfg(test)]
 mod passing;
 #[cfg(test)]
 mod play;

@@ -71,13 +71,12 @@ impl Head {
 /// As slices of it they would keep the whole buffer for as long as the answer lasts, and the
 /// connection would need a second one.
 fn copied(headers: &HeaderMap) -> HeaderMap {
-    headers
-        .iter()
-        .filter_map(|(name, value)| {
-            let value = HeaderValue::from_bytes(value.as_bytes()).ok()?;
-            Some((name.clone(), value))
-        })
-        .collect()
+    let mut copied = HeaderMap::with_capacity(headers.len());
+    copied.extend(headers.iter().filter_map(|(name, value)| {
+        let value = HeaderValue::from_bytes(value.as_bytes()).ok()?;
+        Some((name.clone(), value))
+    }));
+    copied
 }
 
 /// A longer target says no more to anyone.

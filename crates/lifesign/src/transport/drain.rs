@@ -31,8 +31,7 @@ impl Drain {
     /// Ends the exchange at once where its end is already here, else in a task of at most
     /// [`PATIENCE`]. Outside a runtime there is nothing to wait with, and it is dropped.
     pub(super) fn start(mut self) {
-        self.exchange.look();
-        match self.poll_ended(&mut Context::from_waker(Waker::noop())) {
+        match self.poll_ended_now() {
             Poll::Ready(true) => self.exchange.give_back(),
             Poll::Ready(false) => {}
             Poll::Pending => {
@@ -41,6 +40,17 @@ impl Drain {
                 }
             }
         }
+    }
+
+    /// Looks for the end in what was read already, which has it mostly, and then in the kernel.
+    fn poll_ended_now(&mut self) -> Poll<bool> {
+        let mut cx = Context::from_waker(Waker::noop());
+        let polled = self.poll_ended(&mut cx);
+        if polled.is_ready() {
+            return polled;
+        }
+        self.exchange.look();
+        self.poll_ended(&mut cx)
     }
 
     async fn run(mut self) {
