@@ -29,6 +29,7 @@ mod reply;
 mod room;
 mod scrape;
 mod seam;
+mod semconv;
 mod server;
 mod service;
 mod target;

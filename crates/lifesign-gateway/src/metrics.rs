@@ -21,11 +21,11 @@ use self::labels::{
 use self::names::Names;
 use crate::config::GatewayConfig;
 use crate::records::{AttemptEnded, CallEnded, Record, Records};
+use crate::semconv;
 
 mod counted;
 pub(crate) mod labels;
 pub(crate) mod names;
-mod semconv;
 
 /// What is counted, and how it is told.
 pub(crate) struct Metrics {

@@ -13,7 +13,7 @@ use super::labels::{
     OfOperation, OfOrigin, OfOutcome, OfReason, OfRefusal, OfRequest, OfTokens, OfUpstream,
 };
 use super::names::Name;
-use super::semconv;
+use crate::semconv;
 
 /// A histogram for each set of labels.
 pub(super) type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use lifesign_core::{CatalogRow, Target, glob};
+use lifesign_core::glob;
 use prometheus_client::encoding::{EncodeLabelValue, LabelValueEncoder};
 
-use super::semconv;
 use crate::config::GatewayConfig;
+use crate::semconv;
 
 /// A value of a label, which many sets of labels share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,13 +68,7 @@ impl Names {
     pub(super) fn configure(&self, config: &GatewayConfig) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         for upstream in &config.upstreams {
-            let wire = upstream.wire();
-            let row = CatalogRow::of(&Target {
-                wire: &wire.defaults(),
-                host: Some(upstream.client.base_url.host()),
-                model: None,
-            });
-            let provider = semconv::provider(row.map(|row| row.name), wire.name());
+            let provider = semconv::provider_of(upstream);
             let name = upstream.name().into();
             known.upstreams.insert(name, provider);
         }
