@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, response};
+use http::{HeaderMap, Request, response};
 
 pub use self::certificate::CertificateFault;
 pub use self::decode::{ContentDecoder, EncodingError};
@@ -235,6 +235,16 @@ impl Exchange {
         match &mut self.kind {
             ExchangeKind::Http1(exchange) => exchange.poll_step(cx),
             ExchangeKind::Http2(exchange) => exchange.poll_step(cx),
+        }
+    }
+
+    /// Returns the trailers that came behind the response body, once it has ended.
+    ///
+    /// Those of HTTP/1.1 are not kept, since nobody's answer depends on them.
+    pub fn trailers(&self) -> Option<&HeaderMap> {
+        match &self.kind {
+            ExchangeKind::Http1(_) => None,
+            ExchangeKind::Http2(exchange) => exchange.trailers(),
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HOST};
+use http::header::{CONNECTION, HOST, HeaderMap};
 use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -37,6 +37,7 @@ pub(super) struct Http2Exchange {
     /// The body bytes whose acceptance was told.
     told: u64,
     sent: bool,
+    trailers: Option<HeaderMap>,
     // Last, so that the stream is gone before its place is free.
     lease: Lease,
 }
@@ -64,12 +65,17 @@ impl Http2Exchange {
             sending,
             told: 0,
             sent: false,
+            trailers: None,
             lease,
         }
     }
 
     pub(super) fn meter(&self) -> &Meter {
         self.lease.link().meter()
+    }
+
+    pub(super) const fn trailers(&self) -> Option<&HeaderMap> {
+        self.trailers.as_ref()
     }
 
     /// Keeps the connection from carrying any further stream.
@@ -102,12 +108,10 @@ impl Http2Exchange {
             },
             State::Reading(body) => loop {
                 match ready!(Pin::new(&mut *body).poll_frame(cx)) {
-                    Some(Ok(frame)) => {
-                        // Trailers say nothing that is wanted here.
-                        if let Ok(chunk) = frame.into_data() {
-                            return Poll::Ready(Ok(Step::Chunk(chunk)));
-                        }
-                    }
+                    Some(Ok(frame)) => match frame.into_data() {
+                        Ok(chunk) => return Poll::Ready(Ok(Step::Chunk(chunk))),
+                        Err(frame) => self.trailers = frame.into_trailers().ok(),
+                    },
                     Some(Err(error)) => return Poll::Ready(Err(self.lose(error, true))),
                     None => {
                         self.state = State::Ended;

@@ -144,6 +144,28 @@ async fn an_exchange_tells_sent_head_chunks_and_end_in_order() {
 }
 
 #[tokio::test]
+async fn trailers_are_there_once_the_body_has_ended() {
+    let mut server = Server::start(None).await;
+    let transport = transport();
+    let mut exchange = open(&transport, &server.endpoint).await.send(post("{}"));
+    push(&mut exchange).await;
+    let mut arrived = server.next().await;
+    let mut body = answer(&mut arrived);
+    body.send_data(Bytes::from_static(b"hi"), false).unwrap();
+    until(&mut exchange, "chunk hi").await;
+    assert!(exchange.trailers().is_none());
+
+    let trailers = [("grpc-status", "0")].map(|(name, value)| {
+        let name = http::HeaderName::from_static(name);
+        (name, http::HeaderValue::from_static(value))
+    });
+    body.send_trailers(trailers.into_iter().collect()).unwrap();
+
+    assert_eq!(steps(&mut exchange).await, ["end"]);
+    assert_eq!(exchange.trailers().unwrap()["grpc-status"], "0");
+}
+
+#[tokio::test]
 async fn exchanges_share_a_connection() {
     let mut server = Server::start(None).await;
     let transport = transport();
