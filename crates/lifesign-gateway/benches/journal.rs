@@ -12,7 +12,9 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use lifesign::clock;
 use lifesign_core::{AttemptRecord, Phase, Tally};
 use lifesign_gateway::journal::{Journal, JournalSettings};
-use lifesign_gateway::{AttemptEnded, BeatForms, CallEnded, CallStarted, Record, Records};
+use lifesign_gateway::{
+    Answered, Asked, AttemptEnded, BeatForms, CallEnded, CallStarted, Record, Records,
+};
 
 /// Returns the three records of a call that took one attempt.
 fn call(number: u64) -> [Record; 3] {
@@ -20,10 +22,13 @@ fn call(number: u64) -> [Record; 3] {
         id: format!("0193{number:032}"),
         at: clock::timestamp(),
         key: Some("team".to_owned()),
+        method: "POST".to_owned(),
         route: "/v1/chat/completions".to_owned(),
         wire: "openai-chat".to_owned(),
         model: Some("a-model".to_owned()),
+        max_tokens: None,
         streamed: true,
+        trace: None,
     };
     let tally = Tally {
         sent: Some(Duration::from_millis(2)),
@@ -34,6 +39,7 @@ fn call(number: u64) -> [Record; 3] {
     let attempt = AttemptRecord::new(1, "upstream", Phase::Ended, &tally, Duration::ZERO);
     let ended = AttemptEnded {
         call: started.id.clone(),
+        call_at: clock::timestamp(),
         at: clock::timestamp(),
         attempt: attempt.clone(),
         route: started.route.clone(),
@@ -43,14 +49,27 @@ fn call(number: u64) -> [Record; 3] {
         failure: None,
         cut_point: None,
         gaps: lifesign_core::Gaps::default(),
+        asked: Asked {
+            provider: "openai",
+            host: "127.0.0.1".to_owned(),
+            port: 443,
+            method: "POST".to_owned(),
+            streamed: true,
+            max_tokens: None,
+        },
+        answered: Answered::default(),
+        quiet: Vec::new(),
+        trace: None,
     };
     let end = CallEnded {
         outcome: lifesign::Outcome::Completed,
         failure: None,
         upstream: Some("upstream".to_owned()),
+        provider: Some("openai"),
         upstream_model: started.model.clone(),
         profile: Some("progress".to_owned()),
         answered_by: started.model.clone(),
+        answer_id: None,
         finish_reason: Some("stop".to_owned()),
         usage: None,
         attempts: vec![attempt],
@@ -59,6 +78,7 @@ fn call(number: u64) -> [Record; 3] {
         queued_ms: 0,
         held_ms: 0,
         retry_wait_ms: 0,
+        waits: Vec::new(),
         beats: 0,
         beat_forms: BeatForms::default(),
         bytes_out: 2_000,

@@ -16,8 +16,8 @@ use lifesign::clock::{self, CallClock};
 use lifesign::{Doing, LazyTimer, Monitor, Outcome, Upstream};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{
-    AttemptRecord, Commit, Failure, FailureCode, FailureReport, HoldKey, Limit, Past, Phase,
-    Setting, Settings, Usage,
+    AttemptRecord, Commit, Failure, FailureCode, FailureReport, HoldKey, Limit, Notice, Past,
+    Phase, Setting, Settings, Usage,
 };
 
 use self::ending::outcome_of;
@@ -27,16 +27,18 @@ use crate::holds::{Pass, Passage};
 use crate::hub::Hub;
 use crate::lane::{Permit, Probe, Ticket};
 use crate::rate::CountedCall;
-use crate::records::{BeatForms, CallStarted, Record};
+use crate::records::{BeatForms, CallStarted, Quiet, Record, Wait, WaitFor};
 use crate::registry::LiveCall;
 use crate::relay::{Manner, Piece, Relay};
 use crate::server::Peer;
 use crate::target::OutboundBody;
+use crate::traces::{CallTrace, SpanId};
 
 mod choose;
 mod ending;
 mod follow;
 mod order;
+mod waiting;
 
 /// A call under way.
 #[expect(
@@ -79,6 +81,7 @@ pub(crate) struct Call {
     last: Last,
     times: Times,
     began_waiting: Duration,
+    waits_because: Option<FailureCode>,
     /// The bound on the whole call, from the upstream asked last.
     wall_clock: Option<Setting<Limit>>,
     /// How it ended, until that is written down.
@@ -98,8 +101,9 @@ struct Last {
 }
 
 /// What the provider said of the answer that counts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Told {
+    id: Option<String>,
     model: Option<String>,
     finish_reason: Option<String>,
     usage: Option<Usage>,
@@ -111,6 +115,7 @@ pub(crate) struct Times {
     queued: Duration,
     held: Duration,
     retry_wait: Duration,
+    waits: Vec<Wait>,
     pub(crate) beats: BeatForms,
     pub(crate) bytes_out: u64,
     pub(crate) status: Option<u16>,
@@ -149,6 +154,11 @@ struct Attempting {
     upstream: Arc<Upstream>,
     settings: Arc<Settings>,
     began: Duration,
+    /// Whether a stream was asked for.
+    streamed: bool,
+    quiet: Vec<Quiet>,
+    /// The attempt's span, where the call has a trace.
+    span: Option<SpanId>,
     pass: Option<Pass>,
     _permit: Permit,
     _probe: Option<Probe>,
@@ -168,10 +178,15 @@ impl Call {
             id: order.id.clone(),
             at: clock::timestamp(),
             key: Some(order.caller.name.as_str().to_owned()).filter(|name| !name.is_empty()),
+            method: order.outbound.method.to_string(),
             route: order.route.clone(),
             wire: order.wire.name().to_owned(),
             model: order.model.clone(),
+            max_tokens: order.max_tokens,
             streamed: order.manner == Manner::Frames,
+            trace: hub
+                .wants_traces
+                .then(|| Box::new(CallTrace::of(&order.outbound.headers))),
         };
         hub.records.record(&Record::Started(started.clone()));
         let live = hub.registry.enter(started, monitor.clone(), peer);
@@ -205,6 +220,7 @@ impl Call {
             last: Last::default(),
             times: Times::default(),
             began_waiting: Duration::ZERO,
+            waits_because: None,
             wall_clock: None,
             ended: None,
             _counted: counted,
@@ -390,14 +406,14 @@ impl Call {
                     let (target, until) = (*target, *until);
                     if let Poll::Ready(permit) = ticket.poll(cx) {
                         let pass = pass.take();
-                        self.times.queued += self.waited_since();
+                        self.end_wait(WaitFor::Turn, Some(target));
                         if let Err(fault) = self.begin_attempt(target, pass, permit) {
                             return Poll::Ready(Item::Failed(fault));
                         }
                         continue;
                     }
                     ready!(self.poll_until(until, cx));
-                    self.times.queued += self.waited_since();
+                    self.end_wait(WaitFor::Turn, Some(target));
                     if self.is_past_wall_clock() {
                         return Poll::Ready(self.run_out());
                     }
@@ -411,9 +427,9 @@ impl Call {
                     key,
                     target,
                 } => {
+                    let target = *target;
                     if let Poll::Ready(pass) = passage.poll(cx) {
-                        let target = *target;
-                        self.times.held += self.waited_since();
+                        self.end_wait(WaitFor::Hold, Some(target));
                         if let Err(fault) = self.enter_or_choose(target, pass) {
                             return Poll::Ready(Item::Failed(fault));
                         }
@@ -430,7 +446,7 @@ impl Call {
                         return Poll::Ready(self.run_out());
                     }
                     if is_held {
-                        self.times.held += self.waited_since();
+                        self.end_wait(WaitFor::Hold, Some(target));
                         self.state = State::Choosing;
                     }
                 }
@@ -442,7 +458,7 @@ impl Call {
                     let (target, until) = (*target, *until);
                     // It ends in time, or somebody releases it.
                     if let Poll::Ready(pass) = passage.poll(cx) {
-                        self.times.held += self.waited_since();
+                        self.end_wait(WaitFor::Hold, Some(target));
                         if let Err(fault) = self.enter_or_choose(target, pass) {
                             return Poll::Ready(Item::Failed(fault));
                         }
@@ -450,7 +466,7 @@ impl Call {
                     }
                     ready!(self.poll_until(Some(until), cx));
                     if self.is_past_wall_clock() {
-                        self.times.held += self.waited_since();
+                        self.end_wait(WaitFor::Hold, Some(target));
                         return Poll::Ready(self.run_out());
                     }
                     // It keeps its place in the line of those who waited.
@@ -468,7 +484,7 @@ impl Call {
                 State::Waiting { until } => {
                     let until = *until;
                     ready!(self.poll_until(Some(until), cx));
-                    self.times.retry_wait += self.waited_since();
+                    self.end_wait(WaitFor::Retry, self.last.target);
                     if self.is_past_wall_clock() {
                         return Poll::Ready(self.run_out());
                     }
@@ -495,6 +511,7 @@ impl Call {
                                 content_ms = whole_millis(ages.content),
                                 "content is quiet"
                             );
+                            self.note_quiet(&notice);
                         }
                         AttemptStep::Ended(end) => {
                             if let Some(item) = self.conclude(*end) {
@@ -504,6 +521,21 @@ impl Call {
                     }
                 }
             }
+        }
+    }
+
+    fn note_quiet(&mut self, notice: &Notice) {
+        let at_ms = whole_millis(self.clock.elapsed());
+        let State::Attempting(attempting) = &mut self.state else {
+            return;
+        };
+        if attempting.quiet.len() < MOST_NOTICES {
+            attempting.quiet.push(Quiet {
+                at_ms,
+                number: notice.number,
+                phase: notice.phase,
+                clocks_ms: notice.ages,
+            });
         }
     }
 
@@ -534,10 +566,6 @@ impl Call {
             ready!(self.timer.poll(wake, cx));
         }
         Poll::Ready(())
-    }
-
-    fn waited_since(&self) -> Duration {
-        self.clock.elapsed().saturating_sub(self.began_waiting)
     }
 
     fn watch_wall_clock(&mut self, settings: &Settings) {
@@ -642,3 +670,5 @@ fn from_outside(code: FailureCode) -> Failure {
 
 /// How often a call looks that waits behind a hold that has ended.
 const RAMP_LOOK: Duration = Duration::from_millis(250);
+/// Notices of one attempt that are written down each for itself.
+const MOST_NOTICES: usize = 100;

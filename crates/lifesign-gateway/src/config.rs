@@ -22,6 +22,7 @@ pub use self::route::Route;
 pub use self::schema::config_schema;
 pub use self::serve::{Breaker, GatewayLimits, Listen, LogForm, Serve};
 pub use self::tables::GatewayTables;
+pub use self::traces::TracesConfig;
 pub use self::upstream::{Assemble, Auth, GatewayUpstream, UsageMode};
 
 mod beats;
@@ -38,6 +39,7 @@ mod schema;
 mod serve;
 mod table;
 mod tables;
+mod traces;
 mod upstream;
 
 /// The settings of a gateway, which can be used.
@@ -68,6 +70,8 @@ pub struct GatewayConfig {
     pub journal: JournalConfig,
     /// `telemetry.log`.
     pub log: Setting<LogForm>,
+    /// `telemetry.otlp_...`.
+    pub traces: TracesConfig,
     /// Each `[[upstream]]`, then those of the command line.
     pub upstreams: Vec<Arc<GatewayUpstream>>,
     /// Each `[[route]]`.
@@ -150,6 +154,7 @@ impl GatewayConfig {
             limits: tables.limits.clone(),
             journal: tables.journal.clone(),
             log: tables.log.clone(),
+            traces: tables.traces.clone(),
             upstreams,
             routes: std::mem::take(&mut tables.routes),
             keys: std::mem::take(&mut tables.keys),

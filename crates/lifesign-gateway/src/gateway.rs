@@ -14,7 +14,7 @@ use tokio::time::sleep_until;
 
 use crate::chain::Chain;
 use crate::config::{CallerKey, GatewayConfig, Listen};
-use crate::hub::{Hub, time_of};
+use crate::hub::{Beside, Hub, time_of};
 use crate::lifecycle::{Lifecycle, Reload};
 use crate::records::Records;
 use crate::server::{
@@ -170,12 +170,11 @@ impl GatewayServer {
         };
         let server = Server::bind(&listen, inherited, tls.clone(), limits)?;
         let drain_limit = config.serve.drain.value;
-        let journal = config.open_journal()?.map(Arc::new);
-        let records: Arc<dyn Records> = match &journal {
-            Some(journal) => Arc::new(vec![records, Arc::clone(journal) as _]),
-            None => records,
+        let beside = Beside {
+            journal: config.open_journal()?.map(Arc::new),
+            traces: config.open_traces(variable)?.map(Arc::new),
         };
-        let hub = Hub::new(config, records, journal, workers.get(), variable)?;
+        let hub = Hub::new(config, records, beside, workers.get(), variable)?;
         let hub = Arc::new(hub);
         hub.set_pulse(server.pulse());
         Ok(Self {
@@ -220,7 +219,7 @@ impl GatewayServer {
         } = self;
         let (drain, pulse) = (server.drain(), server.pulse());
         let hub = Arc::clone(&gateway.hub);
-        let journal = hub.journal.clone();
+        let Beside { journal, traces } = hub.beside.clone();
         let beside = async {
             match life {
                 Some((lifecycle, source)) => {
@@ -234,12 +233,18 @@ impl GatewayServer {
             Either::Left((served, _)) => served,
             Either::Right(((), served)) => served.await,
         };
-        if let Some(journal) = journal {
-            // It may wait for the disk.
-            let closing = tokio::task::spawn_blocking(move || journal.close());
-            if !closing.await.unwrap_or(false) {
-                tracing::error!("the last records are not in the journal");
-            }
+        // One may wait for the disk, the other for the network.
+        let journal = journal.map(|it| tokio::task::spawn_blocking(move || it.close()));
+        let traces = traces.map(|it| tokio::task::spawn_blocking(move || it.close()));
+        if let Some(closing) = journal
+            && !closing.await.unwrap_or(false)
+        {
+            tracing::error!("the last records are not in the journal");
+        }
+        if let Some(closing) = traces
+            && !closing.await.unwrap_or(false)
+        {
+            tracing::warn!("the last spans were not exported");
         }
         Ok(served?)
     }
@@ -361,6 +366,18 @@ fn warn_of_restarts(old: &GatewayConfig, new: &GatewayConfig) {
         ),
         ("[journal]", old.journal != new.journal),
         ("telemetry.log", old.log.value != new.log.value),
+        (
+            "telemetry.otlp_endpoint",
+            old.traces.endpoint.value != new.traces.endpoint.value,
+        ),
+        (
+            "telemetry.otlp_protocol",
+            old.traces.protocol.value != new.traces.protocol.value,
+        ),
+        (
+            "telemetry.otlp_headers",
+            old.traces.headers.value != new.traces.headers.value,
+        ),
     ];
     for (setting, _) in changed.iter().filter(|(_, has_changed)| *has_changed) {
         tracing::warn!("{setting} has changed; that takes a restart");

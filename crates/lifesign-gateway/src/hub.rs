@@ -27,6 +27,7 @@ use crate::registry::Registry;
 use crate::room::Room;
 use crate::server::Pulse;
 use crate::target::{Target, Ways};
+use crate::traces::Traces;
 
 /// What calls share.
 pub(crate) struct Hub {
@@ -34,11 +35,12 @@ pub(crate) struct Hub {
     pub(crate) holds: Arc<Holds>,
     pub(crate) registry: Registry,
     pub(crate) records: Arc<dyn Records>,
+    /// Whether calls have a place in a trace.
+    pub(crate) wants_traces: bool,
     pub(crate) metrics: Arc<Metrics>,
     /// The signs of life of the workers, once there are some.
     pulse: OnceLock<Pulse>,
-    /// The one of these that the settings ask for.
-    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) beside: Beside,
     plan: ArcSwap<Plan>,
     /// By name, so that a reload finds them again.
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
@@ -47,6 +49,13 @@ pub(crate) struct Hub {
     replay_len: AtomicUsize,
     /// For what is kept of answers.
     pub(crate) room: Arc<Room>,
+}
+
+/// What is written down beside the calls because the settings ask for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beside {
+    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) traces: Option<Arc<Traces>>,
 }
 
 /// The settings that calls run by; a call keeps the plan of its admission.
@@ -118,7 +127,7 @@ impl Hub {
     pub(crate) fn new(
         config: GatewayConfig,
         records: Arc<dyn Records>,
-        journal: Option<Arc<Journal>>,
+        beside: Beside,
         workers: usize,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, SettingError> {
@@ -126,16 +135,20 @@ impl Hub {
         let callers = Mutex::default();
         let room = Room::new(config.limits.buffered_total.value);
         let metrics = Arc::new(Metrics::new(&config));
-        let records: Vec<Arc<dyn Records>> = vec![Arc::clone(&metrics) as _, records];
+        let mut records: Vec<Arc<dyn Records>> = vec![Arc::clone(&metrics) as _, records];
+        let Beside { journal, traces } = beside.clone();
+        records.extend(journal.map(|it| it as Arc<dyn Records>));
+        records.extend(traces.map(|it| it as Arc<dyn Records>));
         let plan = Plan::new(config, None, workers, &lanes, &callers, variable)?;
         Ok(Self {
             clock: CallClock::start(),
             holds: Holds::new(),
             registry: Registry::default(),
+            wants_traces: records.wants_traces(),
             records: Arc::new(records),
             metrics,
             pulse: OnceLock::new(),
-            journal,
+            beside,
             plan: ArcSwap::from_pointee(plan),
             lanes,
             callers,

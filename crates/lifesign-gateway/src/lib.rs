@@ -33,8 +33,11 @@ mod semconv;
 mod server;
 mod service;
 mod target;
+pub mod traces;
 
 pub use gateway::{ConfigSource, GatewayServer, ServeError, Stopper};
 pub use records::{
-    AttemptEnded, BeatForms, CallEnded, CallStarted, CutPoint, LoggedRecords, Record, Records,
+    Answered, Asked, AttemptEnded, BeatForms, CallEnded, CallStarted, CutPoint, LoggedRecords,
+    Quiet, Record, Records, Wait, WaitFor,
 };
+pub use traces::{AttemptTrace, CallTrace, SpanId, TraceId};

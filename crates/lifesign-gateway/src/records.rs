@@ -6,8 +6,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use lifesign::Outcome;
 use lifesign_core::duration::whole_millis;
-use lifesign_core::{AttemptOutcome, AttemptRecord, FailureCode, FailureReport, Gaps, Usage};
+use lifesign_core::{
+    Ages, AttemptOutcome, AttemptRecord, FailureCode, FailureReport, Gaps, Phase, Usage,
+};
 use serde::Serialize;
+
+use crate::traces::{AttemptTrace, CallTrace};
 
 /// Something that happened to a call.
 #[derive(Clone, Debug, Serialize)]
@@ -30,14 +34,20 @@ pub struct CallStarted {
     pub at: Timestamp,
     /// The name of the caller's key; none where no keys are configured.
     pub key: Option<String>,
+    /// The method of the request.
+    pub method: String,
     /// The path that was asked for.
     pub route: String,
     /// The name of the wire that the caller speaks.
     pub wire: String,
     /// The model that was asked for.
     pub model: Option<String>,
+    /// The most tokens that the answer may have, if the request says so.
+    pub max_tokens: Option<u64>,
     /// Whether the caller wants a stream.
     pub streamed: bool,
+    /// Where the call stands in a trace; none where nobody [wants traces](Records::wants_traces).
+    pub trace: Option<Box<CallTrace>>,
 }
 
 /// An attempt that has ended.
@@ -45,6 +55,8 @@ pub struct CallStarted {
 pub struct AttemptEnded {
     /// The call's id.
     pub call: String,
+    /// When the call began, in UTC: what the times of the attempt count from.
+    pub call_at: Timestamp,
     /// When, in UTC.
     pub at: Timestamp,
     /// What the attempt amounted to.
@@ -64,6 +76,55 @@ pub struct AttemptEnded {
     pub cut_point: Option<CutPoint>,
     /// How long each clock stood in each phase.
     pub gaps: Gaps,
+    /// What was asked, and of whom.
+    pub asked: Asked,
+    /// What the provider says of its answer.
+    pub answered: Answered,
+    /// The first notices that content was quiet, at most 100 of them.
+    pub quiet: Vec<Quiet>,
+    /// Where the attempt stands in a trace, if its call does.
+    pub trace: Option<AttemptTrace>,
+}
+
+/// What an attempt asked, and of whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    /// The provider, by OpenTelemetry's conventions.
+    pub provider: &'static str,
+    /// The upstream's host.
+    pub host: String,
+    /// The upstream's port.
+    pub port: u16,
+    /// The method of the request.
+    pub method: String,
+    /// Whether a stream was asked for.
+    pub streamed: bool,
+    /// The most tokens that the answer may have, if the request says so.
+    pub max_tokens: Option<u64>,
+}
+
+/// What a provider says of its answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Answered {
+    /// Its id of the answer.
+    pub id: Option<String>,
+    /// The model, as it names it.
+    pub model: Option<String>,
+    /// Why the answer ended, as it wrote it.
+    pub finish_reason: Option<String>,
+}
+
+/// A notice that content was quiet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Quiet {
+    /// When, since the call began.
+    pub at_ms: u64,
+    /// Which notice of this quiet it is, from 1.
+    pub number: u32,
+    /// Where the attempt stood.
+    pub phase: Phase,
+    /// The age of each clock, in milliseconds.
+    pub clocks_ms: Ages,
 }
 
 /// Where an answer broke off.
@@ -91,12 +152,16 @@ pub struct CallEnded {
     pub failure: Option<FailureReport>,
     /// Who answered, or whose failure it is.
     pub upstream: Option<String>,
+    /// The provider of that upstream, by OpenTelemetry's conventions.
+    pub provider: Option<&'static str>,
     /// The model that was asked for last, as the upstream calls it.
     pub upstream_model: Option<String>,
     /// The profile in force at the last attempt; none where there was no attempt.
     pub profile: Option<String>,
     /// The model that answered, as the provider names it.
     pub answered_by: Option<String>,
+    /// The provider's id of the answer.
+    pub answer_id: Option<String>,
     /// Why the answer ended, as the provider wrote it.
     pub finish_reason: Option<String>,
     /// Tokens of the attempt that counts; null when unknown.
@@ -113,12 +178,41 @@ pub struct CallEnded {
     pub held_ms: u64,
     /// Time waiting before further attempts.
     pub retry_wait_ms: u64,
+    /// The first waits of a millisecond and more, in order, at most 100 of them.
+    pub waits: Vec<Wait>,
     /// Beats that were sent to the caller.
     pub beats: u64,
     /// The same, by what they looked like.
     pub beat_forms: BeatForms,
     /// Bytes of the answer that were handed to the caller's connection, beats not counted.
     pub bytes_out: u64,
+}
+
+/// A wait of a call, which is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wait {
+    /// What for.
+    pub wait: WaitFor,
+    /// The upstream whose turn or hold it was, or that had failed.
+    pub upstream: Option<String>,
+    /// What had raised the hold, or failed the attempt before.
+    pub why: Option<FailureCode>,
+    /// When it began, since the call began.
+    pub began_ms: u64,
+    /// When it ended.
+    pub ended_ms: u64,
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitFor {
+    /// Its turn in line.
+    Turn,
+    /// The end of a hold, and those who waited for it before.
+    Hold,
+    /// The next attempt, after one that failed.
+    Retry,
 }
 
 /// Beats by what they looked like.
@@ -153,11 +247,24 @@ impl BeatForms {
 pub trait Records: Send + Sync {
     /// Takes one record.
     fn record(&self, record: &Record);
+
+    /// Returns whether calls are to have a place in a trace.
+    ///
+    /// It is asked once, when a gateway starts. Where it is true, calls continue the trace that
+    /// their caller's `traceparent` names, or begin one, and hand it on to the upstream; otherwise
+    /// the caller's headers pass as they are.
+    fn wants_traces(&self) -> bool {
+        false
+    }
 }
 
 impl<R: Records + ?Sized> Records for Arc<R> {
     fn record(&self, record: &Record) {
         (**self).record(record);
+    }
+
+    fn wants_traces(&self) -> bool {
+        (**self).wants_traces()
     }
 }
 
@@ -167,6 +274,10 @@ impl<R: Records> Records for Vec<R> {
         for records in self {
             records.record(record);
         }
+    }
+
+    fn wants_traces(&self) -> bool {
+        self.iter().any(Records::wants_traces)
     }
 }
 

@@ -18,11 +18,12 @@ use crate::breaker::BreakerState;
 use crate::hub::{Hub, Plan};
 use crate::journal::JournalState;
 use crate::metrics::labels::{
-    OfBreaker, OfBreakerState, OfClock, OfCode, OfJournal, OfState, OfUpstream,
+    OfBreaker, OfBreakerState, OfClock, OfCode, OfJournal, OfSending, OfSpan, OfState, OfUpstream,
 };
 use crate::metrics::names::{NONE, Name};
 use crate::registry::LiveCall;
 use crate::server::Stage;
+use crate::traces::TracesState;
 
 type Count = Gauge<u64, AtomicU64>;
 type Seconds = Gauge<f64, AtomicU64>;
@@ -40,6 +41,7 @@ pub(crate) fn text(hub: &Hub, plan: &Plan, stage: Stage) -> Result<String, fmt::
     lanes(&mut registry, hub);
     holds(&mut registry, hub);
     journal(&mut registry, hub);
+    traces(&mut registry, hub);
     let draining = Count::default();
     draining.set(u64::from(stage >= Stage::Draining));
     registry.register(
@@ -249,7 +251,7 @@ fn holds(registry: &mut Registry, hub: &Hub) {
 
 /// Where a journal is kept: how its writing goes.
 fn journal(registry: &mut Registry, hub: &Hub) {
-    let Some(journal) = &hub.journal else {
+    let Some(journal) = &hub.beside.journal else {
         return;
     };
     let health = journal.health();
@@ -273,6 +275,41 @@ fn journal(registry: &mut Registry, hub: &Hub) {
         "Records that are in no journal, since they found no place",
         lost,
     );
+}
+
+/// Where traces are sent: how that goes.
+fn traces(registry: &mut Registry, hub: &Hub) {
+    let Some(traces) = &hub.beside.traces else {
+        return;
+    };
+    let health = traces.health();
+    let states = family::<OfSending, Count>(
+        registry,
+        "lifesign_traces_state",
+        "1 for how the sending of spans goes",
+    );
+    for (state, name) in [
+        (TracesState::Exporting, "exporting"),
+        (TracesState::Dropping, "dropping"),
+        (TracesState::Failing, "failing"),
+    ] {
+        let is = u64::from(health.state == state);
+        states.get_or_create(&OfSending { state: name }).set(is);
+    }
+    let spans = Family::<OfSpan, Counter>::default();
+    registry.register(
+        "lifesign_spans",
+        "Spans by what became of them: taken by the collector, refused by it, or dropped since they \
+         found no place or nobody took them for minutes",
+        spans.clone(),
+    );
+    for (outcome, count) in [
+        ("exported", health.exported),
+        ("dropped", health.dropped),
+        ("refused", health.refused),
+    ] {
+        spans.get_or_create(&OfSpan { outcome }).inc_by(count);
+    }
 }
 
 const fn is_under_way(phase: Phase) -> bool {

@@ -433,7 +433,7 @@ impl Plan {
 
 /// Returns an id that sorts by time. It is no secret, so that its other bits need not come from the
 /// system.
-fn new_id() -> String {
+pub(crate) fn new_id() -> String {
     let millis = u64::try_from(clock::timestamp().as_millisecond()).unwrap_or_default();
     let random = u128::to_ne_bytes(fastrand::u128(..));
     let [random @ .., _, _, _, _, _, _] = random;

@@ -15,12 +15,15 @@ use crate::config::{Assemble, Auth, GatewayUpstream, UsageMode};
 use crate::guest::{credentials, remove_credentials};
 use crate::lane::Lane;
 use crate::relay::Manner;
+use crate::semconv;
 
 /// Where calls can go: an upstream, its line, and what is remembered of it.
 pub(crate) struct Target {
     pub(crate) config: Arc<GatewayUpstream>,
     /// The upstream with our own key, if ours goes to it.
     pub(crate) upstream: Arc<Upstream>,
+    /// Its provider, by OpenTelemetry's conventions.
+    pub(crate) provider: &'static str,
     pub(crate) lane: Arc<Lane>,
     ways: Arc<Ways>,
 }
@@ -100,6 +103,7 @@ impl Target {
         ways: Arc<Ways>,
     ) -> Self {
         Self {
+            provider: semconv::provider_of(&config),
             config,
             upstream: Arc::new(upstream),
             lane,

@@ -16,6 +16,7 @@ use crate::hub::time_of;
 use crate::lane::Permit;
 use crate::relay::{Manner, Relay, Start};
 use crate::target::{OutboundBody, Target};
+use crate::traces::SpanId;
 
 impl Call {
     /// Looks for an upstream that can take the call: the first that is neither held nor full.
@@ -69,7 +70,7 @@ impl Call {
     ) -> Result<(), Box<Fault>> {
         let settings = self.settings(target)?;
         self.watch_wall_clock(&settings);
-        self.began_waiting = self.clock.elapsed();
+        self.begin_wait(None);
         self.last.target = Some(target);
         let (call, upstream) = (&*self.order.id, self.target_name(target));
         tracing::info!(call, upstream, "call waits behind a hold that has ended");
@@ -108,7 +109,7 @@ impl Call {
         self.monitor.set_doing(Doing::Queued);
         self.most_attempts = self.attempts_allowed(&settings);
         self.monitor.set_attempts(self.most_attempts);
-        self.began_waiting = now;
+        self.begin_wait(None);
         if let Some(position) = ticket.position() {
             let call = &*self.order.id;
             let upstream = target.name();
@@ -152,7 +153,7 @@ impl Call {
             );
             self.last.target = Some(at);
             self.monitor.set_doing(Doing::Holding { until });
-            self.began_waiting = now;
+            self.begin_wait(Some(why));
             let passage = self.hub.holds.pass(&self.hold_key(at), &self.order.id);
             self.state = State::Held {
                 passage,
@@ -253,10 +254,15 @@ impl Call {
                 })?;
                 Ok((request, transport))
             });
-        let (request, transport) = match prepared {
+        let (mut request, transport) = match prepared {
             Ok(prepared) => prepared,
             Err(failure) => return Err(self.fail(*failure, None)),
         };
+        let span = self.live.started.trace.as_ref().map(|trace| {
+            let span = SpanId::random();
+            trace.hand_on(span, request.headers_mut());
+            span
+        });
         let began = self.clock.elapsed();
         let shape = CallShape {
             streamed: self.is_streamed(manner),
@@ -294,6 +300,9 @@ impl Call {
             upstream,
             settings,
             began,
+            streamed: shape.streamed,
+            quiet: Vec::new(),
+            span,
             pass,
             _permit: permit,
             _probe: probe,

@@ -8,7 +8,7 @@ use lifesign_core::{BoundName, Failure, FailureCode, FailureReport, Phase};
 use lifesign_wire::Answer;
 
 use super::{Call, Fault, Item, State, Told};
-use crate::records::{CallEnded, Record};
+use crate::records::{CallEnded, Record, WaitFor};
 
 impl Call {
     pub(super) fn described(&self, mut failure: Failure) -> Failure {
@@ -67,6 +67,7 @@ impl Call {
     pub(super) fn fail_with(&mut self, fault: Box<Fault>) -> Box<Fault> {
         if let Some(partial) = &fault.partial {
             self.last.told = Some(Box::new(Told {
+                id: partial.id.clone(),
                 model: partial.model.clone(),
                 finish_reason: None,
                 usage: partial.usage,
@@ -87,8 +88,9 @@ impl Call {
                 if let Some(mut end) = attempting.attempt.cancel() {
                     // The caller left before the answer that had just become whole was sent.
                     end.cause.get_or_insert(Cause::Cancelled);
-                    failure = self.close(&end, &attempting).unwrap_or(failure);
+                    failure = self.close(&end, &mut attempting).unwrap_or(failure);
                     self.last.told = Some(Box::new(Told {
+                        id: end.answer.id,
                         model: end.answer.model,
                         finish_reason: None,
                         usage: end.answer.usage,
@@ -96,15 +98,15 @@ impl Call {
                 }
             }
             State::Queued { target, .. } => {
-                self.times.queued += self.waited_since();
+                self.end_wait(WaitFor::Turn, Some(target));
                 failure.upstream = self.target_name(target).map(str::to_owned);
             }
             State::Passing { target, .. } => {
-                self.times.held += self.waited_since();
+                self.end_wait(WaitFor::Hold, Some(target));
                 failure.upstream = self.target_name(target).map(str::to_owned);
             }
-            State::Held { .. } => self.times.held += self.waited_since(),
-            State::Waiting { .. } => self.times.retry_wait += self.waited_since(),
+            State::Held { target, .. } => self.end_wait(WaitFor::Hold, Some(target)),
+            State::Waiting { .. } => self.end_wait(WaitFor::Retry, self.last.target),
             State::Choosing | State::Over => {}
         }
         match instead {
@@ -145,27 +147,28 @@ impl Call {
     }
 
     pub(super) fn write_down(&mut self, outcome: Outcome, failure: Option<Box<FailureReport>>) {
-        let told = self.last.told.take();
-        let (answered_by, finish_reason, usage) = told.map_or((None, None, None), |told| {
-            (told.model, told.finish_reason, told.usage)
-        });
+        let told = self.last.told.take().unwrap_or_default();
         let upstream_model = self.upstream_model().map(str::to_owned);
+        let target = self.target().and_then(|at| self.order.targets.get(at));
         let ended = CallEnded {
             started: self.live.started.clone(),
             outcome,
             failure: failure.map(|failure| *failure),
             upstream: self.upstream_name().map(str::to_owned),
+            provider: target.map(|target| target.provider),
             upstream_model,
             profile: self.last.profile.map(str::to_owned),
-            answered_by,
-            finish_reason,
-            usage,
+            answered_by: told.model,
+            answer_id: told.id,
+            finish_reason: told.finish_reason,
+            usage: told.usage,
             attempts: std::mem::take(&mut self.records),
             status: self.times.status,
             elapsed_ms: whole_millis(self.clock.elapsed()),
             queued_ms: whole_millis(self.times.queued),
             held_ms: whole_millis(self.times.held),
             retry_wait_ms: whole_millis(self.times.retry_wait),
+            waits: std::mem::take(&mut self.times.waits),
             beats: self.times.beats.total(),
             beat_forms: self.times.beats,
             bytes_out: self.times.bytes_out,

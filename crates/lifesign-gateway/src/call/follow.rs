@@ -13,9 +13,10 @@ use lifesign_core::{
 
 use super::{Attempting, Call, Fault, Item, State, Told};
 use crate::breaker::AttemptMark;
-use crate::records::{AttemptEnded, CutPoint, Record};
+use crate::records::{Answered, Asked, AttemptEnded, CutPoint, Record};
 use crate::relay::Manner;
-use crate::target::OutboundBody;
+use crate::target::{OutboundBody, Target};
+use crate::traces::AttemptTrace;
 
 impl Call {
     /// Takes in the end of an attempt: the end of the call, or nothing where it goes on.
@@ -24,7 +25,7 @@ impl Call {
         else {
             return None;
         };
-        let failure = self.close(&end, &attempting);
+        let failure = self.close(&end, &mut attempting);
         let intake = attempting.attempt.intake_mut();
         let sequence = intake.last_sequence();
         self.last.sequence = sequence.or(self.last.sequence);
@@ -34,6 +35,7 @@ impl Call {
                 pass.handle_success();
             }
             self.last.told = Some(Box::new(Told {
+                id: end.answer.id.take(),
                 model: end.answer.model.take(),
                 finish_reason: end.answer.finish_reason.take(),
                 usage: end.answer.usage,
@@ -127,7 +129,7 @@ impl Call {
                     wait_ms = whole_millis(after),
                     "call waits to retry"
                 );
-                self.began_waiting = now;
+                self.begin_wait(Some(failure.code));
                 self.state = State::Waiting { until };
                 self.monitor.set_doing(Doing::RetryWait { until });
                 None
@@ -235,7 +237,11 @@ impl Call {
     }
 
     /// Closes the books of an attempt, and returns its failure if it has a cause.
-    pub(super) fn close(&mut self, end: &AttemptEnd, attempting: &Attempting) -> Option<Failure> {
+    pub(super) fn close(
+        &mut self,
+        end: &AttemptEnd,
+        attempting: &mut Attempting,
+    ) -> Option<Failure> {
         let watch = self.monitor.end_attempt();
         if let Some(watch) = &watch {
             self.lifetime_spent = watch.lifetime();
@@ -273,6 +279,7 @@ impl Call {
             .records
             .record(&Record::Attempt(Box::new(AttemptEnded {
                 call: self.order.id.clone(),
+                call_at: self.live.started.at,
                 at: clock::timestamp(),
                 attempt: record.clone(),
                 route: self.order.route.clone(),
@@ -282,11 +289,37 @@ impl Call {
                 failure: failure.as_ref().map(FailureReport::from),
                 cut_point: has_partial.then(|| cut_point(&record, end.ages.content, sequence)),
                 gaps: watch.map(Watch::into_gaps).unwrap_or_default(),
+                asked: self.asked(&target, attempting.streamed),
+                answered: Answered {
+                    id: end.answer.id.clone(),
+                    model: end.answer.model.clone(),
+                    finish_reason: end.answer.finish_reason.clone(),
+                },
+                quiet: std::mem::take(&mut attempting.quiet),
+                trace: self.trace_of(attempting),
             })));
         self.records.push(record);
         self.last.profile = Some(profile);
         self.last.target = Some(attempting.target);
         failure
+    }
+
+    fn asked(&self, target: &Target, streamed: bool) -> Asked {
+        let endpoint = target.upstream.endpoint();
+        Asked {
+            provider: target.provider,
+            host: endpoint.host,
+            port: endpoint.port,
+            method: self.order.outbound.method.to_string(),
+            streamed,
+            max_tokens: self.order.max_tokens,
+        }
+    }
+
+    fn trace_of(&self, attempting: &Attempting) -> Option<AttemptTrace> {
+        let call = self.live.started.trace.as_deref()?.clone();
+        let span_id = attempting.span?;
+        Some(AttemptTrace { span_id, call })
     }
 
     pub(super) fn fault(

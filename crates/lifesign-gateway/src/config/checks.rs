@@ -96,6 +96,7 @@ impl GatewayConfig {
         }
         self.refuse_keys()?;
         self.refuse_tls(tables)?;
+        self.traces.refuse(tables)?;
         for listen in &self.serve.listen.value {
             if let Listen::Tcp(address) = listen {
                 self.check_address(*address)

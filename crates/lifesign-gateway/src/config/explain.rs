@@ -11,6 +11,7 @@ use super::serve::LogForm;
 use super::table::{SETTINGS, UPSTREAM};
 use super::upstream::{Assemble, Auth, GatewayUpstream, UsageMode};
 use crate::journal::age::age_text;
+use crate::traces::OtlpProtocol;
 
 impl GatewayConfig {
     /// Returns every setting of the gateway's and of `upstream` that does not belong to a call.
@@ -39,11 +40,17 @@ impl GatewayConfig {
             limits,
             journal,
             log,
+            traces,
             ..
         } = self;
         let beats = self.beats(Some(upstream), None, None, None);
         let path = |path: &Option<std::path::PathBuf>| match path {
             Some(path) => path.display().to_string(),
+            None => NONE.to_owned(),
+        };
+        let source = |source: &Option<KeySource>| match source {
+            Some(KeySource::Env(name)) => format!("env:{name}"),
+            Some(KeySource::File(path)) => format!("file:{}", path.display()),
             None => NONE.to_owned(),
         };
         let shown = match key.name {
@@ -54,11 +61,7 @@ impl GatewayConfig {
             "serve.tls_cert" => text(&serve.tls_cert, path),
             "serve.tls_key" => text(&serve.tls_key, path),
             "serve.drain" => text(&serve.drain, |drain| human(*drain)),
-            "serve.admin_key" => text(&serve.admin_key, |source| match source {
-                Some(KeySource::Env(name)) => format!("env:{name}"),
-                Some(KeySource::File(path)) => format!("file:{}", path.display()),
-                None => NONE.to_owned(),
-            }),
+            "serve.admin_key" => text(&serve.admin_key, source),
             "serve.hosts" => text(&serve.hosts, |hosts| match hosts.as_slice() {
                 [] => NONE.to_owned(),
                 hosts => hosts.join(", "),
@@ -87,6 +90,14 @@ impl GatewayConfig {
             "journal.max_size" => text(&journal.max_size, |bytes| size_text(*bytes)),
             "journal.text" => text(&journal.text, ToString::to_string),
             "telemetry.log" => text(log, |form| word(&LogForm::ALL, &LogForm::WORDS, form)),
+            "telemetry.otlp_endpoint" => text(&traces.endpoint, |url| match url {
+                Some(url) => url.to_string(),
+                None => OFF.to_owned(),
+            }),
+            "telemetry.otlp_protocol" => text(&traces.protocol, |protocol| {
+                word(&OtlpProtocol::ALL, &OtlpProtocol::WORDS, protocol)
+            }),
+            "telemetry.otlp_headers" => text(&traces.headers, source),
             _ => return None,
         };
         Some((key.name, key.doc, shown))
@@ -144,6 +155,7 @@ fn word<T: PartialEq>(all: &[T], words: &[&str], value: &T) -> String {
 }
 
 const NONE: &str = "none";
+const OFF: &str = "off";
 
 #[cfg(test)]
 mod tests {

@@ -23,6 +23,7 @@ impl GatewayConfig {
         }
         self.read_admin_key(&variable)?;
         self.read_tls()?;
+        self.trace_settings(&variable)?;
         self.check_journal()
     }
 

@@ -50,7 +50,12 @@ the caller, or a proxy before it, that anybody is alive until then. A failure wi
 beginning is a real status either way.
 
 After a change of the file, or SIGHUP, everything is in force for calls to come but `serve.listen`, `serve.drain`,
-`limits.connections`, `limits.reader_stall`, `[journal]`, `telemetry.log` and whether TLS is spoken, which take a restart.
+`limits.connections`, `limits.reader_stall`, `[journal]`, `[telemetry]` and whether TLS is spoken, which take a restart.
+
+Traces are off unless `telemetry.otlp_endpoint` says where they go; [traces.md](traces.md) tells what they say. Where they are on,
+OpenTelemetry's `OTEL_SERVICE_NAME` (default `lifesign`) and `OTEL_RESOURCE_ATTRIBUTES` describe the process in them. Its other
+variables are not read: those of the whole machine are not to turn anything on here. `telemetry.otlp_headers = { env =
+\"OTEL_EXPORTER_OTLP_HEADERS\" }` takes its headers, and `LIFESIGN_TELEMETRY__OTLP_ENDPOINT` stands for its endpoint.
 ";
 
 const UPSTREAMS: &str = "\
@@ -90,12 +95,12 @@ const REFUSED: &str = "\
 - an address beyond this machine without a `[[key]]` and `serve.admin_key`, and without TLS unless
   `serve.allow_cleartext` is true;
 - `serve.tls_cert` without `serve.tls_key`, and the other way round;
+- a `telemetry.otlp_endpoint` with a path where `telemetry.otlp_protocol` is `grpc`; headers for it that cannot be read or sent;
 - a `journal.path` whose directory does not exist, or that leads to a file that is no journal of this version. A full
   or broken disk keeps no gateway from starting: [journal.md](journal.md) tells what happens then.
 
 `lifesign config check` also reports what can never act as things stand, and a `beats.every` above a third of the
 silence that a lifesign client allows by default (60 s on anthropic, else 80 s).
-`telemetry.otlp_endpoint` and `telemetry.otlp_protocol` are names for later, and refused until then.
 ";
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use lifesign_core::{FileKey, Shape};
 use super::beats::BeatForm;
 use super::serve::LogForm;
 use super::upstream::{Assemble, Auth, UsageMode};
+use crate::traces::OtlpProtocol;
 
 const fn key(
     name: &'static str,
@@ -181,6 +182,28 @@ pub(super) const SETTINGS: &[FileKey] = &[
         "\"human\" or \"json\"",
         "human",
         "what the log looks like",
+    ),
+    key(
+        "telemetry.otlp_endpoint",
+        Shape::Text,
+        "a URL such as \"http://127.0.0.1:4318\", or \"off\"",
+        "off",
+        "the collector that a trace of every call is sent to",
+    ),
+    key(
+        "telemetry.otlp_protocol",
+        Shape::OneOf(&OtlpProtocol::WORDS),
+        "\"grpc\" or \"http/protobuf\"",
+        "http/protobuf",
+        "how the collector is spoken to; with `http/protobuf`, `/v1/traces` is put behind the URL",
+    ),
+    key(
+        "telemetry.otlp_headers",
+        Shape::KeySource,
+        "{ env = \"NAME\" } or { file = \"PATH\" }; env:NAME or file:PATH outside of a file",
+        "none",
+        "where the headers are that the collector wants, such as a key: `name=value`, commas between, \
+         values percent-encoded",
     ),
 ];
 

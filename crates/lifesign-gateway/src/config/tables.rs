@@ -11,6 +11,7 @@ use super::journal::JournalConfig;
 use super::route::Route;
 use super::serve::{Breaker, GatewayLimits, LogForm, Serve};
 use super::table::{ARRAYS, SETTINGS, UPSTREAM};
+use super::traces::TracesConfig;
 use super::upstream::UpstreamTable;
 
 /// What a file, the environment and the flags say that is the gateway's.
@@ -25,6 +26,7 @@ pub struct GatewayTables {
     pub(super) limits: GatewayLimits,
     pub(super) journal: JournalConfig,
     pub(super) log: Setting<LogForm>,
+    pub(super) traces: TracesConfig,
     /// What the file says about beats, weaker than what upstreams, routes and keys say.
     pub(super) beats: BeatsLayer,
     /// What the environment and the flags say about beats, stronger than all of these.
@@ -46,6 +48,7 @@ impl Default for GatewayTables {
             limits: GatewayLimits::default(),
             journal: JournalConfig::default(),
             log: Setting::default_value(LogForm::Human),
+            traces: TracesConfig::default(),
             beats: BeatsLayer::default(),
             strong_beats: BeatsLayer::default(),
             upstreams: Vec::new(),
@@ -99,13 +102,8 @@ impl Extension for GatewayTables {
         ARRAYS
     }
 
-    fn reserved(&self, name: &str) -> Option<&'static str> {
-        match name {
-            "telemetry.otlp_endpoint" | "telemetry.otlp_protocol" => {
-                Some("cannot be set yet: this version exports no traces")
-            }
-            _ => None,
-        }
+    fn reserved(&self, _name: &str) -> Option<&'static str> {
+        None
     }
 
     fn handle_setting(&mut self, entry: &Entry<'_>) -> Result<(), SettingError> {
@@ -123,6 +121,7 @@ impl Extension for GatewayTables {
                 self.log = entry.setting(LogForm::ALL[entry.one_of(&LogForm::WORDS)?]);
                 Ok(())
             }
+            Some(("telemetry", _)) => self.traces.handle(entry),
             _ => Err(entry.refuse("is no setting of the gateway")),
         }
     }

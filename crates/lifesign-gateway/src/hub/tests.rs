@@ -15,7 +15,14 @@ fn config(text: &str) -> GatewayConfig {
 }
 
 fn hub(text: &str) -> Hub {
-    Hub::new(config(text), Arc::new(LoggedRecords), None, 1, |_| None).unwrap()
+    Hub::new(
+        config(text),
+        Arc::new(LoggedRecords),
+        Beside::default(),
+        1,
+        |_| None,
+    )
+    .unwrap()
 }
 
 fn upstream(name: &str, url: &str, more: &str) -> String {
@@ -75,9 +82,13 @@ async fn a_reload_forgets_lanes_and_callers_once_nothing_uses_them() {
     };
     let text = format!("{a}{b}{}{}", key("alice", 'a'), key("bob", 'b'));
     let config = config(&text);
-    let hub = Hub::new(config, Arc::new(LoggedRecords), None, 1, |_| {
-        Some("sk".into())
-    })
+    let hub = Hub::new(
+        config,
+        Arc::new(LoggedRecords),
+        Beside::default(),
+        1,
+        |_| Some("sk".into()),
+    )
     .unwrap();
     let known = || {
         let lanes = hub.lanes();

@@ -30,6 +30,9 @@ fn insert_start(connection: &Connection, run: i64, started: &CallStarted) -> rus
         wire,
         model,
         streamed,
+        method: _,
+        max_tokens: _,
+        trace: _,
     } = started;
     let at = at.as_millisecond();
     put(

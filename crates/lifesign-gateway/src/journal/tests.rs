@@ -17,7 +17,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::records::{AttemptEnded, BeatForms, CallEnded, CallStarted, CutPoint};
+use crate::records::{Answered, Asked, AttemptEnded, BeatForms, CallEnded, CallStarted, CutPoint};
 
 /// A call that began so many milliseconds after a certain moment.
 fn started(id: &str, at_ms: i64) -> CallStarted {
@@ -25,10 +25,13 @@ fn started(id: &str, at_ms: i64) -> CallStarted {
         id: id.to_owned(),
         at: Timestamp::from_millisecond(EPOCH_MS + at_ms).unwrap(),
         key: Some("me".to_owned()),
+        method: "POST".to_owned(),
         route: "/v1/chat/completions".to_owned(),
         wire: "openai-chat".to_owned(),
         model: Some("m".to_owned()),
+        max_tokens: None,
         streamed: true,
+        trace: None,
     }
 }
 
@@ -38,9 +41,11 @@ fn ended(started: CallStarted, failure: Option<&Failure>, attempts: u32) -> Reco
         outcome: failure.map_or(Outcome::Completed, |failure| failure.code.into()),
         failure: failure.map(FailureReport::from),
         upstream: Some("up".to_owned()),
+        provider: Some("openai"),
         upstream_model: Some("theirs".to_owned()),
         profile: Some("progress".to_owned()),
         answered_by: None,
+        answer_id: None,
         finish_reason: None,
         usage: None,
         attempts: (1..=attempts).map(record).collect(),
@@ -49,6 +54,7 @@ fn ended(started: CallStarted, failure: Option<&Failure>, attempts: u32) -> Reco
         queued_ms: 100,
         held_ms: 0,
         retry_wait_ms: 20,
+        waits: Vec::new(),
         beats: 3,
         beat_forms: BeatForms::default(),
         bytes_out: 5,
@@ -79,6 +85,7 @@ fn attempt(call: &CallStarted, n: u32, failure: Option<&Failure>, partial: bool)
     record.status = Some(200);
     Record::Attempt(Box::new(AttemptEnded {
         call: call.id.clone(),
+        call_at: call.at,
         at: call.at,
         attempt: record,
         route: call.route.clone(),
@@ -93,6 +100,17 @@ fn attempt(call: &CallStarted, n: u32, failure: Option<&Failure>, partial: bool)
             sequence: None,
         }),
         gaps: Gaps::default(),
+        asked: Asked {
+            provider: "openai",
+            host: "127.0.0.1".to_owned(),
+            port: 443,
+            method: "POST".to_owned(),
+            streamed: true,
+            max_tokens: None,
+        },
+        answered: Answered::default(),
+        quiet: Vec::new(),
+        trace: None,
     }))
 }
 

@@ -9,10 +9,11 @@ use pretty_assertions::assert_eq;
 
 use self::exposition::{Exported, Exposition};
 use super::*;
-use crate::hub::Hub;
+use crate::hub::{Beside, Hub};
 use crate::journal::{Journal, JournalSettings};
-use crate::records::{BeatForms, CallStarted};
+use crate::records::{Answered, Asked, BeatForms, CallStarted};
 use crate::server::Stage;
+use crate::traces::{CollectorUrl, OtlpProtocol, TraceSettings, Traces};
 
 mod deploy;
 mod exposition;
@@ -47,7 +48,13 @@ impl Still {
         let records = Arc::new(Nobody::default());
         let journal = JournalSettings::new(directory.path().join("journal.db"));
         let journal = Arc::new(Journal::open(journal).unwrap());
-        let hub = Hub::new(config, records, Some(journal), 1, |_| None).unwrap();
+        let collector = CollectorUrl::parse("http://127.0.0.1:9").unwrap();
+        let traces = TraceSettings::new(collector, OtlpProtocol::Grpc);
+        let beside = Beside {
+            journal: Some(journal),
+            traces: Some(Arc::new(Traces::start(&traces).unwrap())),
+        };
+        let hub = Hub::new(config, records, beside, 1, |_| None).unwrap();
         Self {
             hub,
             _directory: directory,
@@ -88,10 +95,13 @@ fn started(model: &str) -> CallStarted {
         id: "01890000-0000-7000-8000-000000000001".to_owned(),
         at: Timestamp::UNIX_EPOCH,
         key: Some("team".to_owned()),
+        method: "POST".to_owned(),
         route: "/v1/chat/completions".to_owned(),
         wire: "openai-chat".to_owned(),
         model: Some(model.to_owned()),
+        max_tokens: None,
         streamed: true,
+        trace: None,
     }
 }
 
@@ -139,6 +149,7 @@ fn cut(upstream: &str, n: u32) -> AttemptRecord {
 fn ended_attempt(attempt: AttemptRecord, model: &str) -> Record {
     Record::Attempt(Box::new(AttemptEnded {
         call: "01890000-0000-7000-8000-000000000001".to_owned(),
+        call_at: Timestamp::UNIX_EPOCH,
         at: Timestamp::UNIX_EPOCH,
         attempt,
         route: "/v1/chat/completions".to_owned(),
@@ -148,6 +159,17 @@ fn ended_attempt(attempt: AttemptRecord, model: &str) -> Record {
         failure: None,
         cut_point: None,
         gaps: lifesign_core::Gaps::default(),
+        asked: Asked {
+            provider: "openai",
+            host: "127.0.0.1".to_owned(),
+            port: 443,
+            method: "POST".to_owned(),
+            streamed: true,
+            max_tokens: None,
+        },
+        answered: Answered::default(),
+        quiet: Vec::new(),
+        trace: None,
     }))
 }
 
@@ -158,9 +180,11 @@ fn ended(model: &str, attempts: Vec<AttemptRecord>) -> CallEnded {
         outcome: Outcome::Completed,
         failure: None,
         upstream: last.as_ref().map(|last| last.upstream.clone()),
+        provider: Some("openai"),
         upstream_model: Some(model.to_owned()),
         profile: None,
         answered_by: Some("gpt-x-2026".to_owned()),
+        answer_id: None,
         finish_reason: Some("stop".to_owned()),
         usage: last.and_then(|last| last.usage),
         attempts,
@@ -169,6 +193,7 @@ fn ended(model: &str, attempts: Vec<AttemptRecord>) -> CallEnded {
         queued_ms: 100,
         held_ms: 200,
         retry_wait_ms: 700,
+        waits: Vec::new(),
         beats: 6,
         beat_forms: BeatForms {
             comment: 1,

@@ -54,7 +54,7 @@ pub(super) fn ready(hub: &Hub, plan: &Plan, stage: Stage) -> Response<Bytes> {
         "status": state,
         "calls": hub.registry.len(),
         "holds": holds.len(),
-        "journal": hub.journal.as_ref().map(|journal| journal.health()),
+        "journal": hub.beside.journal.as_ref().map(|journal| journal.health()),
     });
     json(status, &body)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lifesign::clock;
 use lifesign_gateway::config::GatewayConfig;
-use lifesign_gateway::{CallEnded, GatewayServer, Record, Records, Stopper};
+use lifesign_gateway::{CallEnded, CallStarted, GatewayServer, Record, Records, Stopper};
 use lifesign_wire::Wire;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -69,11 +69,16 @@ impl Setup {
     }
 
     pub(crate) async fn start(self) -> Gate {
+        self.start_with(Vec::new()).await
+    }
+
+    /// Starts with others who take the records, too.
+    pub(crate) async fn start_with(self, mut takers: Vec<Arc<dyn Records>>) -> Gate {
         let read = tokio::task::spawn_blocking(move || self.read());
         let config = read.await.unwrap();
         let records = Arc::new(Kept::default());
-        let server =
-            GatewayServer::embed(config, Arc::clone(&records) as Arc<dyn Records>).unwrap();
+        takers.push(Arc::clone(&records) as _);
+        let server = GatewayServer::embed(config, Arc::new(takers)).unwrap();
         let address = server.addresses()[0].parse().unwrap();
         let stopper = server.stopper();
         let served = tokio::spawn(async move { server.run().await.unwrap() });
@@ -122,6 +127,16 @@ impl Gate {
 
     pub(crate) fn records(&self) -> Vec<Record> {
         self.records.0.lock().unwrap().clone()
+    }
+
+    /// Returns how the first call began.
+    pub(crate) fn first_start(&self) -> CallStarted {
+        let records = self.records().into_iter();
+        let mut started = records.filter_map(|record| match record {
+            Record::Started(started) => Some(started),
+            Record::Attempt(_) | Record::Ended(_) => None,
+        });
+        started.next().unwrap()
     }
 
     /// Returns how the first `count` calls that ended did so, once they have.

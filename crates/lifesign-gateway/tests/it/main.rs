@@ -6,6 +6,8 @@ mod agents;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod collector;
+#[cfg(test)]
 mod ending;
 #[cfg(test)]
 mod failover;
@@ -33,5 +35,7 @@ mod play;
 mod records;
 #[cfg(test)]
 mod relay;
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod whole;

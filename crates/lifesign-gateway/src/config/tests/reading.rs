@@ -2,7 +2,10 @@
 
 use pretty_assertions::assert_eq;
 
+use lifesign::config::KeySource;
+
 use super::*;
+use crate::traces::OtlpProtocol;
 
 #[test]
 fn a_file_is_read_whole() {
@@ -43,6 +46,9 @@ text = false
 
 [telemetry]
 log = "json"
+otlp_endpoint = "https://collector/otlp"
+otlp_protocol = "http/protobuf"
+otlp_headers = {{ env = "HEADERS" }}
 
 [[upstream]]
 name = "a"
@@ -118,6 +124,16 @@ beats = {{ form = "space" }}
         (Some(5), Limit::Off)
     );
     assert_eq!(config.log.value, LogForm::Json);
+    let traces = &config.traces;
+    assert_eq!(
+        traces.endpoint.value.as_ref().unwrap().to_string(),
+        "https://collector/otlp"
+    );
+    assert_eq!(traces.protocol.value, OtlpProtocol::HttpProtobuf);
+    assert_eq!(
+        traces.headers.value,
+        Some(KeySource::Env("HEADERS".to_owned()))
+    );
     let journal = config.journal.settings().unwrap();
     assert!(journal.path.is_absolute() && journal.path.ends_with("calls.db"));
     assert_eq!(journal.keep, Some(Duration::from_hours(24 * 7)));
@@ -246,7 +262,7 @@ fn environment_and_flags_set_what_the_file_sets_and_the_stronger_wins() {
     ));
     assert_eq!(
         config.serve.admin_key.value,
-        Some(lifesign::config::KeySource::File("/etc/admin".into()))
+        Some(KeySource::File("/etc/admin".into()))
     );
 }
 

@@ -48,8 +48,23 @@ fn what_cannot_be_used_is_refused_with_its_place() {
             "2:7: telemetry.log: \"xml\" is not known; accepted: \"human\" or \"json\"",
         ),
         (
-            "[telemetry]\notlp_endpoint = \"http://h\"",
-            "2:1: telemetry.otlp_endpoint: cannot be set yet: this version exports no traces",
+            "[telemetry]\notlp_endpoint = \"localhost:4317\"",
+            "2:17: telemetry.otlp_endpoint: \"localhost:4317\" must begin with http:// or https://; accepted: \
+             a URL such as \"http://127.0.0.1:4318\", or \"off\"",
+        ),
+        (
+            "[telemetry]\notlp_endpoint = \"http://me:secret@h\"",
+            "2:17: telemetry.otlp_endpoint: must not carry a user name or password; accepted: a URL such as \
+             \"http://127.0.0.1:4318\", or \"off\"",
+        ),
+        (
+            "[telemetry]\notlp_protocol = \"http\"",
+            "2:17: telemetry.otlp_protocol: \"http\" is not known; accepted: \"grpc\" or \"http/protobuf\"",
+        ),
+        (
+            "[telemetry]\notlp_headers = \"key=secret\"",
+            "2:16: telemetry.otlp_headers: must not hold the key itself; accepted: { env = \"NAME\" } or \
+             { file = \"PATH\" }; env:NAME or file:PATH outside of a file",
         ),
         (
             "[journal]\ntext = true",
@@ -187,6 +202,11 @@ fn a_sum_that_cannot_start_is_refused_with_its_place() {
                 "auth = \"pass\"\napi_key = { env = \"A\" }",
             ),
             "5:8: upstream.auth: \"pass\" leaves upstream.api_key without use; accepted: \"own\"",
+        ),
+        (
+            format!("[telemetry]\notlp_endpoint = \"http://h/v1\"\notlp_protocol = \"grpc\"\n{a}"),
+            "2:17: telemetry.otlp_endpoint: \"http://h/v1\" has a path, of which gRPC knows nothing; \
+             accepted: a URL without a path, or telemetry.otlp_protocol = \"http/protobuf\"",
         ),
         (
             format!("[serve]\ntls_key = \"a\"\n{a}"),
@@ -352,6 +372,53 @@ fn files_that_cannot_be_used_are_named_with_setting_and_place() {
     ] {
         assert_eq!(open(serve).unwrap_err().to_string(), told);
     }
+}
+
+#[test]
+fn what_the_variables_say_of_traces_is_refused_without_its_values_and_only_where_traces_are_on() {
+    let chat = upstream("a", "openai-chat", "");
+    let with = |telemetry: &str| load(&format!("[telemetry]\n{telemetry}\n{chat}"), &[], &[]);
+    let on = with("otlp_endpoint = \"http://h\"\notlp_headers = { env = \"HEADERS\" }").unwrap();
+    let off = with("otlp_endpoint = \"off\"\notlp_headers = { env = \"HEADERS\" }").unwrap();
+    let accepted = "accepted: name=value, commas between, values percent-encoded";
+
+    for (set, value, told) in [
+        (
+            "HEADERS",
+            "secret",
+            format!("a.toml:3:16: telemetry.otlp_headers: has a part without `=`; {accepted}"),
+        ),
+        (
+            "HEADERS",
+            "a b=secret",
+            format!("a.toml:3:16: telemetry.otlp_headers: names no header; {accepted}"),
+        ),
+        (
+            "NOTHING",
+            "",
+            "a.toml:3:16: telemetry.otlp_headers: the variable HEADERS is not set".to_owned(),
+        ),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "=secret",
+            format!("OTEL_RESOURCE_ATTRIBUTES: has a part without a name; {accepted}"),
+        ),
+    ] {
+        let variable = |name: &str| match name {
+            _ if name == set => Some(value.into()),
+            "HEADERS" if set != "NOTHING" => Some("key=secret".into()),
+            _ => None,
+        };
+
+        let refused = on.open(variable).unwrap_err().to_string();
+
+        assert!(refused.ends_with(&told), "{refused}");
+        assert!(off.open(variable).is_ok(), "{set}");
+    }
+    assert!(
+        on.open(|name| (name == "HEADERS").then(|| "key=secret".into()))
+            .is_ok()
+    );
 }
 
 #[test]

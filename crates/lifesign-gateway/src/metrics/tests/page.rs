@@ -21,7 +21,7 @@ Everything else is the gateway's own. A histogram `x` has the lines `x_bucket`, 
 | `gen_ai_request_model` | models that the settings name; further ones as they are asked for and taken by an upstream, 50 in all; beyond them the pattern of the settings that fits, else `other`; `none` where none was named. For a client the model as the upstream calls it |
 | `gen_ai_provider_name` | by the conventions, from the upstream's host, else from its wire |
 | `gen_ai_operation_name` | `chat`, `text_completion`, `embeddings`; other paths have no line in `gen_ai_...` |
-| `error_type`, `code`, `outcome` | a code of [failures.md](failures.md), empty in `error_type` where there was none; of refusals a code of [gateway.md](gateway.md) |
+| `error_type`, `code`, `outcome` | a code of [failures.md](failures.md), empty in `error_type` where there was none; of refusals a code of [gateway.md](gateway.md); of spans `exported`, `dropped` or `refused` |
 | `bound` | a bound of [settings.md](settings.md), without `bounds.` |
 | `clock` | `raw`, `event`, `content`, `output` |
 
