@@ -12,7 +12,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, TE, USER_A
 use http::{Method, Request, StatusCode, Uri};
 use lifesign::clock;
 use lifesign::transport::{
-    ConnectProgress, Endpoint, RootsError, Step, Transport, TransportConfig,
+    ConnectProgress, Connection, Endpoint, RootsError, Step, Transport, TransportConfig,
 };
 use prost::Message as _;
 use tokio::time::sleep_until;
@@ -68,14 +68,27 @@ impl Collector {
         })
     }
 
-    /// Sends a request and reads what is answered.
-    async fn exchange(&self, body: Bytes) -> Result<Answer, String> {
+    /// Asks and reads what is answered, once more where an open connection turns out to be none.
+    async fn ask(&self, body: Bytes) -> Result<Answer, String> {
+        let connection = self.open(self.fresh).await?;
+        let was_open = connection.is_reused();
+        match self.exchange(connection, body.clone()).await {
+            Err(_) if was_open => self.exchange(self.open(true).await?, body).await,
+            answered => answered,
+        }
+    }
+
+    async fn open(&self, fresh: bool) -> Result<Connection, String> {
         let progress = ConnectProgress::new();
-        let opened = self.transport.open(&self.endpoint, self.fresh, &progress);
+        let opened = self.transport.open(&self.endpoint, fresh, &progress);
         let connection = opened.await.map_err(|error| Chain(&error).to_string())?;
         if self.protocol == OtlpProtocol::Grpc && !connection.is_http2() {
             return Err("the collector does not speak HTTP/2, which gRPC needs".to_owned());
         }
+        Ok(connection)
+    }
+
+    async fn exchange(&self, connection: Connection, body: Bytes) -> Result<Answer, String> {
         let mut exchange = connection.send(self.request.clone().map(|()| body));
         let mut answer = Answer::default();
         loop {
@@ -109,8 +122,8 @@ impl Deliver for Collector {
         };
         let late = clock::now() + LIMIT;
         let answered = {
-            let exchange = pin!(self.exchange(body));
-            match select(exchange, pin!(sleep_until(late))).await {
+            let asking = pin!(self.ask(body));
+            match select(asking, pin!(sleep_until(late))).await {
                 Either::Left((answered, _)) => answered,
                 Either::Right(_) => Err(format!("no answer within {LIMIT:?}")),
             }

@@ -76,9 +76,10 @@ impl<D: Deliver> Exporter<D> {
 
     /// Waits for a first span, and then a little for more; returns none at the end alone.
     async fn gather(&mut self) -> Vec<Span> {
-        let mut spans = Vec::new();
+        let mut spans: Vec<Span> = Vec::new();
+        let mut len_bytes = 0;
         let mut due = None;
-        while spans.len() < BATCH {
+        while spans.len() < BATCH && len_bytes < BATCH_BYTES {
             let late = async {
                 match due {
                     Some(due) => sleep_until(due).await,
@@ -94,8 +95,9 @@ impl<D: Deliver> Exporter<D> {
             let Some(record) = record else {
                 break;
             };
-            spans.extend(span::of(&record));
-            if !spans.is_empty() {
+            if let Some(span) = span::of(&record) {
+                len_bytes += span.encoded_len();
+                spans.push(span);
                 due.get_or_insert_with(|| clock::now() + GATHER);
             }
         }
@@ -188,8 +190,10 @@ fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + fastrand::f64())
 }
 
-/// Spans that are sent at once, at most.
+/// Spans that are sent at once, at most, and after how many bytes no more: gRPC servers take 4 MiB
+/// unless they are told otherwise.
 pub(super) const BATCH: usize = 512;
+const BATCH_BYTES: usize = 2 << 20;
 /// How long more are waited for after the first.
 const GATHER: Duration = Duration::from_secs(1);
 /// How long it is waited before the same is sent again, at first and at most.

@@ -1,6 +1,7 @@
 //! Traces of calls, as a collector receives them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lifesign::clock;
 use lifesign_gateway::traces::{CollectorUrl, OtlpProtocol, TraceSettings, Traces};
@@ -11,9 +12,11 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use pretty_assertions::assert_eq;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::collector::{Collector, Mood, Protocol, event, hex, number, said};
-use crate::harness::{Ask, Gate, Setup, ms, sleep, upstream, wait_until};
+use crate::harness::{Ask, Gate, Setup, find, ms, sleep, upstream, wait_until};
 
 async fn standin(script: &str) -> Standin {
     Standin::script(script).unwrap().start().await.unwrap()
@@ -469,6 +472,61 @@ async fn what_a_collector_did_not_take_goes_to_it_once_it_does() {
             metric(&gate, r#"lifesign_spans_total{outcome="dropped"}"#).await,
             0
         );
+    }
+}
+
+/// A collector that had closed its connection was told as one that fails, for the moment until the
+/// next try.
+#[tokio::test]
+async fn a_connection_that_the_collector_has_given_up_is_replaced_unseen() {
+    let standin = standin("answer \"ok\"").await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let collector = tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            // It answers once, and goes when it is asked again.
+            for answer in ["HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", ""] {
+                read_request(&mut socket).await;
+                count.fetch_add(1, Ordering::SeqCst);
+                socket.write_all(answer.as_bytes()).await.unwrap();
+            }
+        }
+    });
+    let gate = setup(&standin, &url, Protocol::Http, "").start().await;
+    let exported = r#"lifesign_spans_total{outcome="exported"}"#;
+    gate.ask(&ask()).await;
+    eventually(&gate, exported, 2).await;
+
+    gate.ask(&ask()).await;
+
+    while metric(&gate, exported).await < 4 {
+        let failing = r#"lifesign_traces_state{state="failing"}"#;
+        assert_eq!(metric(&gate, failing).await, 0);
+        sleep(ms(5)).await;
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    collector.abort();
+}
+
+/// Reads a request with a body of a stated length.
+async fn read_request(socket: &mut TcpStream) {
+    let mut read = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        if let Some(end) = find(&read, b"\r\n\r\n") {
+            let head = String::from_utf8(read[..end].to_vec()).unwrap();
+            let mut lines = head.lines();
+            let len = lines.find_map(|line| line.strip_prefix("content-length: "));
+            if read.len() >= end + 4 + len.unwrap().parse::<usize>().unwrap() {
+                return;
+            }
+        }
+        let len = socket.read(&mut piece).await.unwrap();
+        assert_ne!(len, 0, "the exporter left in mid-request");
+        read.extend_from_slice(&piece[..len]);
     }
 }
 

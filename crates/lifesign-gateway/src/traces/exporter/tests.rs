@@ -17,6 +17,8 @@ struct Told {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     /// When a request came, and how many spans it had.
     requests: Arc<Mutex<Vec<(Duration, usize)>>>,
+    /// The bytes of each request.
+    sizes: Arc<Mutex<Vec<usize>>>,
     began: Option<Instant>,
 }
 
@@ -27,6 +29,7 @@ enum Answer {
 
 impl Deliver for Told {
     async fn deliver(&mut self, request: Bytes) -> Delivery {
+        self.sizes.lock().unwrap().push(request.len());
         let request = ExportRequest::decode(request).unwrap();
         let spans = request.resource_spans[0].scope_spans[0].spans.len();
         let at = clock::now() - self.began.unwrap();
@@ -72,6 +75,7 @@ impl Running {
         let collector = Told {
             answers: Arc::new(Mutex::new(answers.into_iter().collect())),
             requests: Arc::default(),
+            sizes: Arc::default(),
             began: Some(began),
         };
         let (records, received) = mpsc::channel(BATCH * 4);
@@ -143,6 +147,28 @@ async fn spans_of_one_second_go_together_and_a_full_batch_at_once() {
     assert_eq!(full, (secs(3), BATCH));
     assert_eq!(rest, (secs(4), 1));
     assert_eq!(running.counts(), (BATCH as u64 + 4, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_spans_go_in_requests_that_any_collector_takes() {
+    let running = Running::start([]);
+    let mut large = sample::ended(sample::trace(sample::PARENT), None);
+    let wait = large.waits[0].clone();
+    large.waits = vec![wait; 200];
+    for _ in 0..300 {
+        let record = Record::Ended(Box::new(large.clone()));
+        running.records.try_send(Box::new(record)).unwrap();
+    }
+
+    sleep(secs(3)).await;
+
+    let requests = running.requests();
+    let spans: usize = requests.iter().map(|(_, spans)| spans).sum();
+    assert!(requests.len() > 2, "{requests:?}");
+    assert_eq!(spans, 300);
+    for bytes in running.collector.sizes.lock().unwrap().iter() {
+        assert!(*bytes < 3 << 20, "{bytes}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
