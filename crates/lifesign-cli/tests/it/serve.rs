@@ -11,4 +11,5 @@ mod log;
 mod malformed;
 mod reload;
 mod sockets;
+mod traces;
 mod upstreams;
