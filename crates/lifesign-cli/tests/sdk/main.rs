@@ -2,7 +2,8 @@
 //!
 //! Each test starts one client (`tools/sdk`), scripted providers, a real llama.cpp server and a gateway
 //! in front of them. The client asks everything twice, with nothing but another base URL, and what it
-//! hands back is compared: events, answer, usage, and errors with their types.
+//! hands back is compared: events, answer, usage, and errors with their types. Likewise other people's
+//! receivers of traces (`collector`) read what the gateway sends.
 //!
 //! `cargo xtask test` sets the clients up, and so does `eval "$(cargo xtask sdks)"`. Without them these
 //! tests are skipped, or fail where `LIFESIGN_REQUIRE_SDKS` is set. The same goes for the server.
@@ -15,9 +16,13 @@ mod case;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod collector;
+#[cfg(test)]
 mod compare;
 #[cfg(test)]
 mod process;
+#[cfg(test)]
+mod traces;
 #[cfg(test)]
 mod upstreams;
 

@@ -78,6 +78,16 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Asks the program to end, and waits until it has.
+    pub(crate) fn stop(&mut self) {
+        let id = self.child.id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &id]).status();
+        assert!(asked.unwrap().success());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         // It may be over already.

@@ -129,14 +129,19 @@ pub(crate) struct Lane {
 
 /// A gateway with these upstreams.
 pub(crate) struct Gateway {
-    _process: Process,
+    process: Process,
     _directory: TempDir,
     url: String,
 }
 
 impl Gateway {
     pub(crate) fn start(lanes: &[Lane]) -> Self {
-        let mut settings = SETTINGS.to_owned();
+        Self::start_with("", lanes)
+    }
+
+    /// Starts a gateway with more settings.
+    pub(crate) fn start_with(more: &str, lanes: &[Lane]) -> Self {
+        let mut settings = format!("{SETTINGS}{more}");
         for lane in lanes {
             let Lane {
                 model, wire, url, ..
@@ -163,7 +168,7 @@ impl Gateway {
         let url = process.line_after("listening on ");
         let url = format!("http://{}", url.trim_start_matches("http://"));
         Self {
-            _process: process,
+            process,
             _directory: directory,
             url,
         }
@@ -171,6 +176,11 @@ impl Gateway {
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Stops it as a service manager does, and waits for the end.
+    pub(crate) fn stop(mut self) {
+        self.process.stop();
     }
 }
 
