@@ -12,12 +12,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use lifesign::attempt::{Attempt, AttemptStep, Intake, ResponseHead};
-use lifesign::clock::{self, CallClock};
+use lifesign::clock::CallClock;
 use lifesign::{Doing, LazyTimer, Monitor, Outcome, Upstream};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{
-    AttemptRecord, Commit, Failure, FailureCode, FailureReport, HoldKey, Limit, Notice, Past,
-    Phase, Setting, Settings, Usage,
+    AttemptRecord, Commit, Failure, FailureCode, FailureReport, HoldKey, Limit, Past, Phase,
+    Setting, Settings, Usage,
 };
 
 use self::ending::outcome_of;
@@ -27,12 +27,12 @@ use crate::holds::{Pass, Passage};
 use crate::hub::Hub;
 use crate::lane::{Permit, Probe, Ticket};
 use crate::rate::CountedCall;
-use crate::records::{BeatForms, CallStarted, Quiet, Record, Wait, WaitFor};
+use crate::records::{BeatForms, Quiet, Record, Wait, WaitFor};
 use crate::registry::LiveCall;
-use crate::relay::{Manner, Piece, Relay};
+use crate::relay::{Piece, Relay};
 use crate::server::Peer;
 use crate::target::OutboundBody;
-use crate::traces::{CallTrace, SpanId};
+use crate::traces::SpanId;
 
 mod choose;
 mod ending;
@@ -174,20 +174,7 @@ impl Call {
     ) -> Self {
         let clock = CallClock::start();
         let monitor = Monitor::new(clock, 0);
-        let started = CallStarted {
-            id: order.id.clone(),
-            at: clock::timestamp(),
-            key: Some(order.caller.name.as_str().to_owned()).filter(|name| !name.is_empty()),
-            method: order.outbound.method.to_string(),
-            route: order.route.clone(),
-            wire: order.wire.name().to_owned(),
-            model: order.model.clone(),
-            max_tokens: order.max_tokens,
-            streamed: order.manner == Manner::Frames,
-            trace: hub
-                .wants_traces
-                .then(|| Box::new(CallTrace::of(&order.outbound.headers))),
-        };
+        let started = order.started(hub.wants_traces);
         hub.records.record(&Record::Started(started.clone()));
         let live = hub.registry.enter(started, monitor.clone(), peer);
         let replay_len = order.outbound.body.len();
@@ -524,21 +511,6 @@ impl Call {
         }
     }
 
-    fn note_quiet(&mut self, notice: &Notice) {
-        let at_ms = whole_millis(self.clock.elapsed());
-        let State::Attempting(attempting) = &mut self.state else {
-            return;
-        };
-        if attempting.quiet.len() < MOST_NOTICES {
-            attempting.quiet.push(Quiet {
-                at_ms,
-                number: notice.number,
-                phase: notice.phase,
-                clocks_ms: notice.ages,
-            });
-        }
-    }
-
     /// Notes that content came: there is no other attempt, so the request is let go, and whoever
     /// waited behind a hold may follow.
     fn note_commit(&mut self) {
@@ -670,5 +642,3 @@ fn from_outside(code: FailureCode) -> Failure {
 
 /// How often a call looks that waits behind a hold that has ended.
 const RAMP_LOOK: Duration = Duration::from_millis(250);
-/// Notices of one attempt that are written down each for itself.
-const MOST_NOTICES: usize = 100;

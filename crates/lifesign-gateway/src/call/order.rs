@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lifesign::attempt::ResponseHead;
+use lifesign::clock;
 use lifesign_core::Failure;
 use lifesign_wire::{Answer, ProviderError, Wire};
 
 use crate::config::CallLayer;
 use crate::hub::{Caller, Plan};
 use crate::readers::Form;
+use crate::records::CallStarted;
 use crate::relay::Manner;
 use crate::target::{Outbound, Target};
+use crate::traces::CallTrace;
 
 /// What a caller asks for.
 #[derive(Clone)]
@@ -43,6 +46,23 @@ pub(crate) struct Order {
 }
 
 impl Order {
+    /// Returns what is written down as the call begins, now.
+    pub(super) fn started(&self, wants_traces: bool) -> CallStarted {
+        let headers = &self.outbound.headers;
+        CallStarted {
+            id: self.id.clone(),
+            at: clock::timestamp(),
+            key: Some(self.caller.name.as_str().to_owned()).filter(|name| !name.is_empty()),
+            method: self.outbound.method.to_string(),
+            route: self.route.clone(),
+            wire: self.wire.name().to_owned(),
+            model: self.model.clone(),
+            max_tokens: self.max_tokens,
+            streamed: self.manner == Manner::Frames,
+            trace: wants_traces.then(|| Box::new(CallTrace::of(headers))),
+        }
+    }
+
     /// Returns for how long a caller who has heard nothing waits for what it could be told at once:
     /// to its first beat, or to where that would be.
     pub(super) fn patience(&self) -> Duration {

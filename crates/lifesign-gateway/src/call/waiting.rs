@@ -1,10 +1,10 @@
-//! The waits of a call: how long they were in all, and each for itself.
+//! The waits of a call and the quiet of its attempts: how long in all, and each for itself.
 
-use lifesign_core::FailureCode;
 use lifesign_core::duration::whole_millis;
+use lifesign_core::{FailureCode, Notice};
 
-use super::Call;
-use crate::records::{Wait, WaitFor};
+use super::{Call, State};
+use crate::records::{Quiet, Wait, WaitFor};
 
 impl Call {
     /// Notes that a wait begins; `why` tells what raised the hold, or failed the attempt before.
@@ -35,7 +35,25 @@ impl Call {
             ended_ms: whole_millis(now),
         });
     }
+
+    /// Notes that the content of the attempt under way is quiet.
+    pub(super) fn note_quiet(&mut self, notice: &Notice) {
+        let at_ms = whole_millis(self.clock.elapsed());
+        let State::Attempting(attempting) = &mut self.state else {
+            return;
+        };
+        if attempting.quiet.len() < MOST_NOTICES {
+            attempting.quiet.push(Quiet {
+                at_ms,
+                number: notice.number,
+                phase: notice.phase,
+                clocks_ms: notice.ages,
+            });
+        }
+    }
 }
 
 /// Waits of one call that are written down each for itself.
 const MOST_WAITS: usize = 100;
+/// Notices of one attempt, likewise.
+const MOST_NOTICES: usize = 100;
