@@ -33,6 +33,8 @@ pub(super) struct Collector {
     request: Request<()>,
     /// Whether no open connection is trusted: the last request failed.
     fresh: bool,
+    /// How long a request may take.
+    limit: Duration,
 }
 
 impl Collector {
@@ -65,6 +67,7 @@ impl Collector {
             protocol: *protocol,
             request,
             fresh: false,
+            limit: LIMIT,
         })
     }
 
@@ -120,12 +123,12 @@ impl Deliver for Collector {
             OtlpProtocol::Grpc => framed(&request),
             OtlpProtocol::HttpProtobuf => request,
         };
-        let late = clock::now() + LIMIT;
+        let (limit, late) = (self.limit, clock::now() + self.limit);
         let answered = {
             let asking = pin!(self.ask(body));
             match select(asking, pin!(sleep_until(late))).await {
                 Either::Left((answered, _)) => answered,
-                Either::Right(_) => Err(format!("no answer within {LIMIT:?}")),
+                Either::Right(_) => Err(format!("no answer within {limit:?}")),
             }
         };
         self.fresh = answered.is_err();

@@ -124,7 +124,7 @@ impl<D: Deliver> Exporter<D> {
                 }
                 Delivery::Taken { refused, message } => {
                     let refused = refused.min(count);
-                    self.health.set_exported(count - refused, caught_up);
+                    self.health.add_exported(count - refused);
                     return self.health.set_refused(refused, &message);
                 }
                 Delivery::Refused(error) => return self.health.set_refused(count, &error),

@@ -91,9 +91,14 @@ impl Health {
         }
     }
 
-    /// Notes that the collector has taken spans; `caught_up` if no more wait already.
-    pub(super) fn set_exported(&self, spans: u64, caught_up: bool) {
+    pub(super) fn add_exported(&self, spans: u64) {
         self.exported.fetch_add(spans, Ordering::Relaxed);
+    }
+
+    /// Notes that the collector has taken all spans of a request; `caught_up` if no more wait
+    /// already.
+    pub(super) fn set_exported(&self, spans: u64, caught_up: bool) {
+        self.add_exported(spans);
         let was_failing = self.failing().take().is_some();
         let was_dropping = caught_up && self.is_dropping.swap(false, Ordering::Relaxed);
         if was_failing || was_dropping {

@@ -1,8 +1,11 @@
 //! What a collector's answers mean.
 
 use pretty_assertions::assert_eq;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use super::*;
+use crate::traces::CollectorUrl;
 use crate::traces::otlp::PartialSuccess;
 
 const HTTP: OtlpProtocol = OtlpProtocol::HttpProtobuf;
@@ -97,4 +100,69 @@ fn a_message_is_framed_by_its_length() {
 #[test]
 fn what_a_collector_says_is_cut() {
     assert_eq!(one_line(&"\u{e4}".repeat(500)).len(), LONGEST_WORDS);
+}
+
+/// Returns what comes of a request to somebody who answers it with these bytes.
+async fn asked(protocol: OtlpProtocol, answer: &'static [u8]) -> Delivery {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let url = CollectorUrl::parse(&url).unwrap();
+    let answering = tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut unread = [0; 4096];
+                while let Ok(1..) = socket.read(&mut unread).await {
+                    if !answer.is_empty() && socket.write_all(answer).await.is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    let mut collector = Collector::new(&TraceSettings::new(url, protocol)).unwrap();
+    collector.limit = Duration::from_millis(300);
+
+    let delivery = collector.deliver(Bytes::from_static(b"spans")).await;
+
+    answering.abort();
+    delivery
+}
+
+#[tokio::test]
+async fn a_collector_that_does_not_answer_is_not_waited_for_longer_than_the_limit() {
+    for protocol in OtlpProtocol::ALL {
+        let expected = Delivery::Failed {
+            error: "no answer within 300ms".to_owned(),
+            retry_after: None,
+        };
+        assert_eq!(asked(protocol, b"").await, expected, "{protocol:?}");
+    }
+}
+
+#[tokio::test]
+async fn grpc_to_a_server_that_speaks_http_1_is_told_as_that() {
+    let answer = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+
+    let Delivery::Failed { error, .. } = asked(OtlpProtocol::Grpc, answer).await else {
+        panic!("nothing was delivered");
+    };
+
+    assert!(error.contains("HTTP/1"), "{error}");
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_told_as_that() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let url = CollectorUrl::parse(&format!("http://{address}")).unwrap();
+    let mut collector = Collector::new(&TraceSettings::new(url, HTTP)).unwrap();
+
+    let Delivery::Failed { error, .. } = collector.deliver(Bytes::new()).await else {
+        panic!("nothing was delivered");
+    };
+
+    assert!(error.contains(&address.to_string()), "{error}");
+    assert!(error.contains("refused"), "{error}");
 }

@@ -1,11 +1,14 @@
 //! What becomes of spans, in virtual time, with a collector that does as it is told.
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::sync::Mutex;
 
 use pretty_assertions::assert_eq;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use tracing::field::Field;
+use tracing::{Metadata, Subscriber, span};
 
 use super::*;
 use crate::records::Records as _;
@@ -312,6 +315,61 @@ async fn it_ends_once_nobody_is_left_who_could_record() {
     exporter.await.unwrap();
 
     assert_eq!(health.get().exported, 1);
+}
+
+/// Writes down the message of each line of the log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("lifesign_gateway::traces")
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut |field: &Field, value: &dyn Debug| {
+            if field.name() == "message" {
+                self.0.lock().unwrap().push(format!("{value:?}"));
+            }
+        });
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_change_is_told_once_and_a_collector_that_always_refuses_some_is_none() {
+    let lines = Lines::default();
+    let _told = tracing::subscriber::set_default(lines.clone());
+    let some = || {
+        Answer::Now(Delivery::Taken {
+            refused: 1,
+            message: "some".to_owned(),
+        })
+    };
+    let running = Running::start([failed(), failed(), some(), some(), some()]);
+
+    for _ in 0..4 {
+        running.record(3);
+        sleep(secs(30)).await;
+    }
+
+    assert_eq!(running.counts(), (9, 0, 3));
+    let fails = "spans cannot be exported; calls go on, and spans that find no place are dropped";
+    assert_eq!(
+        *lines.0.lock().unwrap(),
+        [fails, "spans are exported again"]
+    );
 }
 
 #[test]
