@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use lifesign::attempt::{Attempt, AttemptStep, Intake, ResponseHead};
 use lifesign::clock::CallClock;
+use lifesign::trace_context::SpanId;
 use lifesign::{Doing, LazyTimer, Monitor, Outcome, Upstream};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{
@@ -32,7 +33,6 @@ use crate::registry::LiveCall;
 use crate::relay::{Piece, Relay};
 use crate::server::Peer;
 use crate::target::OutboundBody;
-use crate::traces::SpanId;
 
 mod choose;
 mod ending;

@@ -40,4 +40,3 @@ pub use records::{
     Answered, Asked, AttemptEnded, BeatForms, CallEnded, CallStarted, CutPoint, LoggedRecords,
     Quiet, Record, Records, Wait, WaitFor,
 };
-pub use traces::{AttemptTrace, CallTrace, SpanId, TraceId};

@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use lifesign::Outcome;
+use lifesign::trace_context::{AttemptTrace, CallTrace};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{
     Ages, AttemptOutcome, AttemptRecord, FailureCode, FailureReport, Gaps, Phase, Usage,
 };
 use serde::Serialize;
-
-use crate::traces::{AttemptTrace, CallTrace};
 
 /// Something that happened to a call.
 #[derive(Clone, Debug, Serialize)]

@@ -26,7 +26,6 @@ use self::otlp::Resource;
 use crate::records::{Record, Records};
 use crate::service::new_id;
 
-pub use self::context::{AttemptTrace, CallTrace, SpanId, TraceId};
 pub use self::health::{TracesHealth, TracesState};
 pub use self::settings::{
     CollectorUrl, CollectorUrlError, OtlpProtocol, PairsError, TraceSettings,
@@ -34,7 +33,6 @@ pub use self::settings::{
 
 mod attributes;
 mod collector;
-mod context;
 mod exporter;
 mod health;
 mod otlp;

@@ -48,6 +48,7 @@ mod report;
 mod stream;
 mod tap;
 mod timer;
+pub mod trace_context;
 pub mod transport;
 mod upstream;
 

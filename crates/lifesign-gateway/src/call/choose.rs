@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lifesign::attempt::{Attempt, Errand, Guard};
 use lifesign::clock;
+use lifesign::trace_context::SpanId;
 use lifesign::{Doing, error_body_limit, read_limits};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{CallShape, Failure, FailureCode, HoldKey, Phase, Settings, Watch};
@@ -16,7 +17,6 @@ use crate::hub::time_of;
 use crate::lane::Permit;
 use crate::relay::{Manner, Relay, Start};
 use crate::target::{OutboundBody, Target};
-use crate::traces::SpanId;
 
 impl Call {
     /// Looks for an upstream that can take the call: the first that is neither held nor full.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lifesign::attempt::{AttemptEnd, Cause};
+use lifesign::trace_context::AttemptTrace;
 use lifesign::{Doing, clock};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{
@@ -16,7 +17,6 @@ use crate::breaker::AttemptMark;
 use crate::records::{Answered, Asked, AttemptEnded, CutPoint, Record};
 use crate::relay::Manner;
 use crate::target::{OutboundBody, Target};
-use crate::traces::AttemptTrace;
 
 impl Call {
     /// Takes in the end of an attempt: the end of the call, or nothing where it goes on.

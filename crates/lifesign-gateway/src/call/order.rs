@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lifesign::attempt::ResponseHead;
 use lifesign::clock;
+use lifesign::trace_context::CallTrace;
 use lifesign_core::Failure;
 use lifesign_wire::{Answer, ProviderError, Wire};
 
@@ -15,7 +16,6 @@ use crate::readers::Form;
 use crate::records::CallStarted;
 use crate::relay::Manner;
 use crate::target::{Outbound, Target};
-use crate::traces::CallTrace;
 
 /// What a caller asks for.
 #[derive(Clone)]

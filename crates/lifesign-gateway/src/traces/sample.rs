@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use lifesign::Outcome;
+use lifesign::trace_context::{AttemptTrace, CallTrace, SpanId};
 use lifesign_core::{
     Ages, AttemptRecord, BoundName, Failure, FailureCode, FailureReport, Gaps, Heartbeats, Origin,
     Phase, Tally, Usage,
 };
 
-use super::context::{AttemptTrace, CallTrace, SpanId};
 use crate::records::{
     Answered, Asked, AttemptEnded, BeatForms, CallEnded, CallStarted, Quiet, Wait, WaitFor,
 };

@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use lifesign::trace_context::{CallTrace, SpanId};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{Ages, AttemptOutcome, AttemptRecord, FailureCode, FailureReport, Tier, Usage};
 
 use super::attributes::{Attributes, cut};
-use super::context::{CallTrace, SpanId};
 use super::otlp::{Event, Span, SpanKind, Status, StatusCode};
 use crate::records::{AttemptEnded, CallEnded, Quiet, Record, Wait, WaitFor, words};
 use crate::semconv;

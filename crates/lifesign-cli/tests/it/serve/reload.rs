@@ -349,14 +349,16 @@ async fn what_takes_a_restart_is_told() {
     let settings = upstream("a", answering.address, "");
     let gateway = Gateway::start(&settings).await;
 
-    gateway.rewrite(&(settings + "[limits]\nconnections = 5\n"));
+    let changed =
+        "[limits]\nconnections = 5\n[telemetry]\notlp_endpoint = \"http://127.0.0.1:9\"\n";
+    gateway.rewrite(&(settings + changed));
     gateway.reload().await;
 
     let log = gateway.log();
-    assert!(
-        log.contains("limits.connections has changed; that takes a restart"),
-        "{log}"
-    );
+    for setting in ["limits.connections", "telemetry.otlp_endpoint"] {
+        let line = format!("{setting} has changed; that takes a restart");
+        assert!(log.contains(&line), "{log}");
+    }
 }
 
 /// An upstream whose answers end when they are told to.

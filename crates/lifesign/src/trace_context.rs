@@ -1,8 +1,29 @@
 //! Whose trace a call belongs to: W3C Trace Context, in from the caller and out to the upstream.
 //!
-//! A call continues the trace that its `traceparent` names, or begins one; each attempt hands the
-//! trace on with the id of its own span. What cannot be read is as if it were not there, and its
-//! `tracestate` goes with it (<https://www.w3.org/TR/trace-context/>, "Processing Model").
+//! A call that passes a gateway continues the trace that its `traceparent` names, or begins one; each
+//! attempt hands the trace on with the id of its own span. What cannot be read is as if it were not
+//! there, and its `tracestate` goes with it (<https://www.w3.org/TR/trace-context/>, "Processing
+//! Model").
+//!
+//! # Example
+//!
+//! This example shows a trace on its way through a gateway.
+//!
+//! ```
+//! use http::HeaderMap;
+//! use lifesign::trace_context::{CallTrace, SpanId};
+//!
+//! let mut headers = HeaderMap::new();
+//! let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+//! headers.insert("traceparent", parent.parse().unwrap());
+//!
+//! let call = CallTrace::of(&headers);
+//! let attempt = SpanId::random();
+//! call.hand_on(attempt, &mut headers);
+//!
+//! let expected = format!("00-0af7651916cd43dd8448eb211c80319c-{attempt}-01");
+//! assert_eq!(headers["traceparent"], expected);
+//! ```
 
 use std::fmt;
 
@@ -43,7 +64,7 @@ pub struct AttemptTrace {
 
 impl CallTrace {
     /// Continues the trace of a request with these headers, or begins one.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub fn of(headers: &HeaderMap) -> Self {
         let span_id = SpanId::random();
         match TraceParent::of(headers) {
             Some(parent) => Self {
@@ -69,7 +90,7 @@ impl CallTrace {
     }
 
     /// Puts into the headers of a request that it is made by `span`.
-    pub(crate) fn hand_on(&self, span: SpanId, headers: &mut HeaderMap) {
+    pub fn hand_on(&self, span: SpanId, headers: &mut HeaderMap) {
         let parent = TraceParent {
             trace_id: self.trace_id,
             span_id: span,
@@ -98,7 +119,8 @@ impl TraceId {
 }
 
 impl SpanId {
-    pub(crate) fn random() -> Self {
+    /// Returns an id that no other span has, in all likelihood.
+    pub fn random() -> Self {
         Self(fastrand::u64(1..).to_be_bytes())
     }
 
