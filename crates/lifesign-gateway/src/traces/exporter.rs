@@ -107,7 +107,6 @@ impl<D: Deliver> Exporter<D> {
     /// Delivers spans, however often that takes, or gives them up.
     async fn export(&mut self, spans: Vec<Span>) {
         let count = spans.len() as u64;
-        let caught_up = spans.len() < BATCH;
         let request = self.request(spans);
         let give_up_at = clock::now() + PATIENCE;
         let mut pause = FIRST_PAUSE;
@@ -120,6 +119,7 @@ impl<D: Deliver> Exporter<D> {
             };
             let (error, retry_after) = match delivery {
                 Delivery::Taken { refused: 0, .. } => {
+                    let caught_up = self.records.len() < BATCH;
                     return self.health.set_exported(count, caught_up);
                 }
                 Delivery::Taken { refused, message } => {

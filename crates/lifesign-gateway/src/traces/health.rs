@@ -95,8 +95,7 @@ impl Health {
         self.exported.fetch_add(spans, Ordering::Relaxed);
     }
 
-    /// Notes that the collector has taken all spans of a request; `caught_up` if no more wait
-    /// already.
+    /// Notes that the collector has taken all spans of a request; `caught_up` if few wait already.
     pub(super) fn set_exported(&self, spans: u64, caught_up: bool) {
         self.add_exported(spans);
         let was_failing = self.failing().take().is_some();

@@ -8,6 +8,28 @@ use super::*;
 use crate::traces::OtlpProtocol;
 
 #[test]
+fn where_traces_go_is_said_by_our_variables_and_taken_back_by_a_flag() {
+    let file = format!(
+        "[telemetry]\notlp_endpoint = \"http://file\"\n{}",
+        upstream("a", "openai-chat", "")
+    );
+    let ours = ("LIFESIGN_TELEMETRY__OTLP_ENDPOINT", "http://env:4318");
+    let others = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://other");
+    let endpoint = |variables: &[(&str, &str)], sets: &[&str]| {
+        let config = load(&file, variables, sets).unwrap();
+        let endpoint = config.traces.endpoint.value.as_ref();
+        endpoint.map(ToString::to_string)
+    };
+
+    assert_eq!(endpoint(&[others], &[]).as_deref(), Some("http://file"));
+    assert_eq!(
+        endpoint(&[ours, others], &[]).as_deref(),
+        Some("http://env:4318")
+    );
+    assert_eq!(endpoint(&[ours], &["telemetry.otlp_endpoint=off"]), None);
+}
+
+#[test]
 fn a_file_is_read_whole() {
     let config = load(
         &format!(

@@ -372,6 +372,22 @@ async fn each_change_is_told_once_and_a_collector_that_always_refuses_some_is_no
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn dropping_ends_once_few_spans_wait() {
+    let slow = || Answer::After(secs(5));
+    let running = Running::start([slow(), slow(), slow()]);
+    running.record(BATCH * 3);
+    running.health.note_full();
+    let state = || running.health.get().state;
+
+    // Of three batches the first two are taken while another waits.
+    sleep(secs(11)).await;
+    assert_eq!(running.health.get().exported, 2 * BATCH as u64);
+    assert_eq!(state(), TracesState::Dropping);
+    sleep(secs(5)).await;
+    assert_eq!(state(), TracesState::Exporting);
+}
+
 #[test]
 fn spans_that_find_no_place_are_counted_and_nobody_waits() {
     let (records, mut received) = mpsc::channel(1);
