@@ -102,10 +102,6 @@ impl Extension for GatewayTables {
         ARRAYS
     }
 
-    fn reserved(&self, _name: &str) -> Option<&'static str> {
-        None
-    }
-
     fn handle_setting(&mut self, entry: &Entry<'_>) -> Result<(), SettingError> {
         self.note(entry.field().to_owned(), entry);
         match entry.field().split_once('.') {

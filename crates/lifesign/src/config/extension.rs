@@ -19,8 +19,11 @@ pub trait Extension {
     /// Returns its arrays of tables, such as `[[route]]`, with their keys.
     fn arrays(&self) -> &'static [(&'static str, &'static [FileKey])];
 
-    /// Returns why a table or setting cannot be used that has a name and does not exist yet.
-    fn reserved(&self, name: &str) -> Option<&'static str>;
+    /// Returns why a table or setting cannot be used that has a name and does not exist yet; of
+    /// itself there is none.
+    fn reserved(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
 
     /// Takes the value of a setting.
     ///
@@ -93,10 +96,6 @@ impl Extension for Nothing {
 
     fn arrays(&self) -> &'static [(&'static str, &'static [FileKey])] {
         &[]
-    }
-
-    fn reserved(&self, _name: &str) -> Option<&'static str> {
-        None
     }
 
     fn handle_setting(&mut self, entry: &Entry<'_>) -> Result<(), SettingError> {
