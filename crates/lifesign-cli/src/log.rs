@@ -31,8 +31,8 @@ struct Waiting {
     text: Vec<u8>,
     /// How many lines found no place.
     lost: u64,
-    /// Whether the writer waits to be told of the next line.
-    is_idle: bool,
+    /// How much text the writer waits to be told of, while it waits.
+    wakes_at: Option<usize>,
     /// Whether no more lines come.
     is_closed: bool,
     /// Whether everything is written.
@@ -106,19 +106,21 @@ impl Desk {
             return;
         }
         waiting.text.extend_from_slice(line);
-        if std::mem::take(&mut waiting.is_idle) {
+        let len = waiting.text.len();
+        if waiting.wakes_at.take_if(|at| *at <= len).is_some() {
             drop(waiting);
             self.changed.notify_all();
         }
     }
 
-    /// Writes what comes until the log is closed, and rests for so long after each time.
+    /// Writes what comes until the log is closed, and rests for so long after each time, unless much
+    /// comes meanwhile.
     fn write_to(&self, out: &mut impl Write, pause: Duration) {
         let mut text = Vec::new();
         loop {
             let mut waiting = self.waiting();
             while waiting.text.is_empty() && !waiting.is_closed {
-                waiting.is_idle = true;
+                waiting.wakes_at = Some(1);
                 let woken = self.changed.wait(waiting);
                 waiting = woken.unwrap_or_else(PoisonError::into_inner);
             }
@@ -128,12 +130,11 @@ impl Desk {
                 self.changed.notify_all();
                 return;
             }
-            waiting.is_idle = false;
             std::mem::swap(&mut waiting.text, &mut text);
-            let is_closed = waiting.is_closed;
             drop(waiting);
             let written = out.write_all(&text);
             text.clear();
+            text.shrink_to(MUCH_BYTES);
             // Without standard error there is nobody to tell.
             if written.is_ok() {
                 let lost = std::mem::take(&mut self.waiting().lost);
@@ -141,10 +142,18 @@ impl Desk {
                     tracing::warn!(lines = lost, "lines of the log were lost: nobody read them");
                 }
             }
-            if !is_closed {
-                thread::sleep(pause);
-            }
+            self.rest(pause);
         }
+    }
+
+    /// Waits until much is to be written, the log is closed, or `pause` is over.
+    fn rest(&self, pause: Duration) {
+        let mut waiting = self.waiting();
+        waiting.wakes_at = Some(MUCH_BYTES);
+        let is_early = |waiting: &mut Waiting| waiting.wakes_at.is_some() && !waiting.is_closed;
+        let rested = self.changed.wait_timeout_while(waiting, pause, is_early);
+        let (mut waiting, _) = rested.unwrap_or_else(PoisonError::into_inner);
+        waiting.wakes_at = None;
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -155,6 +164,8 @@ impl Desk {
 
 /// What waits for whoever reads it.
 const MOST_BYTES: usize = 256 * 1024;
+/// So much is written at once.
+const MUCH_BYTES: usize = 64 * 1024;
 /// How long lines are gathered before they are written, at most: no reader is faster.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long the end of the log is waited for.
@@ -205,12 +216,13 @@ mod tests {
             ours.write_to(&mut writes, Duration::ZERO);
             writes.0.concat()
         });
-        while !desk.waiting().is_idle {
+        let is_idle = || desk.waiting().wakes_at == Some(1);
+        while !is_idle() {
             thread::yield_now();
         }
 
         desk.take(b"one\n");
-        while !desk.waiting().is_idle {
+        while !is_idle() {
             thread::yield_now();
         }
         desk.take(b"two\n");
@@ -218,6 +230,22 @@ mod tests {
         desk.changed.notify_all();
 
         assert_eq!(writer.join().expect("the writer ends"), b"one\ntwo\n");
+    }
+
+    #[test]
+    fn much_wakes_a_writer_that_rests() {
+        let desk = Arc::new(Desk::default());
+        let ours = Arc::clone(&desk);
+        let resting = thread::spawn(move || ours.rest(Duration::from_hours(1)));
+        while desk.waiting().wakes_at.is_none() {
+            thread::yield_now();
+        }
+
+        desk.take(b"little\n");
+        assert_eq!(desk.waiting().wakes_at, Some(MUCH_BYTES));
+        desk.take(&vec![b'a'; MUCH_BYTES]);
+
+        resting.join().expect("the rest ends");
     }
 
     #[test]

@@ -229,9 +229,10 @@ async fn a_log_that_nobody_reads_stops_nobody_and_tells_what_was_lost() {
     };
     let mut caller = Caller::new(connected().await);
 
-    // More than the pipe and the line behind it hold.
+    // More than the pipe holds, what waits before it and what is about to be written.
+    let ask = chat_of(&"m".repeat(1_000), "", false);
     for _ in 0..2_000 {
-        caller.send(&chat("", false)).await;
+        caller.send(&ask).await;
         assert_eq!(caller.response().await.status, 200);
     }
     let mut stderr = child.stderr.take().unwrap();
@@ -247,7 +248,7 @@ async fn a_log_that_nobody_reads_stops_nobody_and_tells_what_was_lost() {
 
     assert!(child.wait().unwrap().success());
     let told = log.matches(" completed ").count();
-    assert!((1_024..2_000).contains(&told), "{told}");
+    assert!((200..2_000).contains(&told), "{told}");
     assert!(log.contains("lines of the log were lost"), "{log}");
     // The end is there again.
     assert!(log.contains("every connection has ended"), "{log}");
