@@ -58,6 +58,6 @@ pub use settings::{Limits, SettingError, Settings, Value};
 pub use sign::{Block, BlockKind, Sign};
 pub use usage::Usage;
 pub use watch::{
-    CallShape, Cut, Gaps, Heartbeats, Join, JoinBlock, Joined, LastHeartbeat, Notice, Readings,
-    Row, Tally, Verdict, Watch, WireDefaults, rows,
+    BoundReading, CallShape, Cut, Gaps, Heartbeats, Join, JoinBlock, Joined, LastHeartbeat, Notice,
+    Readings, Row, Silence, Tally, Tick, Trace, Verdict, Watch, WireDefaults, rows,
 };

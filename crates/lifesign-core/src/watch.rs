@@ -14,7 +14,9 @@ mod judge;
 mod pulse;
 mod reminder;
 mod rows;
+mod standing;
 mod tally;
+mod trace;
 mod verdict;
 
 use std::time::Duration;
@@ -28,7 +30,9 @@ pub use gaps::Gaps;
 #[cfg(test)]
 pub(crate) use rows::CHAT;
 pub use rows::{CallShape, Join, JoinBlock, Row, WireDefaults, rows};
+pub use standing::BoundReading;
 pub use tally::{Heartbeats, Tally};
+pub use trace::{Silence, Tick, Trace};
 pub use verdict::{Cut, Joined, LastHeartbeat, Notice, Readings, Verdict};
 
 /// Judges one attempt by what crosses the wire.
@@ -100,6 +104,7 @@ pub struct Watch {
     moved: Option<Duration>,
     longest_gap: [Duration; 4],
     gaps: Gaps,
+    trace: Trace,
     /// Since when the latest content has been reasoning.
     reasons: Option<Duration>,
     /// When a whole body was recognised.
@@ -146,6 +151,7 @@ impl Watch {
             moved: None,
             longest_gap: [Duration::ZERO; 4],
             gaps: Gaps::default(),
+            trace: Trace::default(),
             reasons: None,
             whole: None,
             open: None,
@@ -308,7 +314,7 @@ impl Watch {
         if self.phase < Phase::Ended {
             let now = self.upstream_time(self.latest);
             for clock in Clock::ALL {
-                self.gaps.count(self.phase, clock, self.age(clock, now));
+                self.count_gap(clock, self.age(clock, now));
             }
             self.tally = self.tally();
             self.tally.ended = Some(self.latest);
@@ -454,7 +460,14 @@ impl Watch {
         let gap = self.age(clock, now);
         let longest = &mut self.longest_gap[clock as usize];
         *longest = gap.max(*longest);
-        self.gaps.count(self.phase, clock, gap);
+        self.count_gap(clock, gap);
+    }
+
+    #[inline]
+    fn count_gap(&mut self, clock: Clock, gap: Duration) {
+        if self.gaps.count(self.phase, clock, gap) {
+            self.trace.note_gap(clock, self.latest, gap);
+        }
     }
 
     fn handle_beat(&mut self, sign: &Sign, now: Duration) {
@@ -465,6 +478,7 @@ impl Watch {
         self.tally.heartbeats.count(origin);
         self.heartbeat = Some((origin, now));
         self.pulse.beat(now);
+        self.trace.note_beat(self.latest);
         if let Some(silent) = sign.upstream_silent {
             self.report = Some(Report { at: now, silent });
         }

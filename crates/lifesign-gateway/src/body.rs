@@ -18,6 +18,7 @@ use crate::relay::Manner;
 use crate::reply;
 use crate::seam::Seam;
 use crate::server::{Peer, Stage};
+use crate::watching::Watching;
 
 /// The body of a response.
 pub(crate) struct Body(Kind);
@@ -27,12 +28,19 @@ enum Kind {
     Full(Option<Bytes>),
     /// It comes as the call goes on.
     Live(Box<Conversation>),
+    /// It comes for as long as somebody watches.
+    Watching(Box<Watching>),
 }
 
 impl Body {
     /// Returns a response that is all here.
     pub(crate) fn whole(response: Response<Bytes>) -> Response<Self> {
         response.map(|bytes| Self(Kind::Full((!bytes.is_empty()).then_some(bytes))))
+    }
+
+    /// Returns the body of a response that goes on.
+    pub(crate) fn watching(watching: Box<Watching>) -> Self {
+        Self(Kind::Watching(watching))
     }
 
     fn live(conversation: Box<Conversation>) -> Self {
@@ -57,6 +65,7 @@ impl http_body::Body for Body {
         let frame = match &mut self.0 {
             Kind::Full(bytes) => bytes.take().map(Ok),
             Kind::Live(conversation) => ready!(conversation.poll_bytes(cx)),
+            Kind::Watching(watching) => ready!(watching.poll_event(cx)).map(Ok),
         };
         Poll::Ready(frame.map(|frame| frame.map(Frame::data)))
     }
@@ -70,7 +79,7 @@ impl http_body::Body for Body {
             Kind::Full(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Kind::Live(_) => SizeHint::default(),
+            Kind::Live(_) | Kind::Watching(_) => SizeHint::default(),
         }
     }
 }
@@ -179,18 +188,16 @@ impl Conversation {
                 return Body::whole(response);
             }
         };
-        self.call.set_open();
-        self.call.times_mut().status = Some(response.status().as_u16());
+        self.call.set_open(response.status().as_u16(), false);
         response.map(|_| Body::live(self))
     }
 
     fn open_early(mut self: Box<Self>) -> Response<Body> {
-        self.call.set_open();
         let response = match self.beats.form() {
             Form::Space => reply::early_json(&self.call),
             Form::Comment | Form::Event | Form::EarlyEvent => reply::early_stream(&self.call),
         };
-        self.call.times_mut().status = Some(response.status().as_u16());
+        self.call.set_open(response.status().as_u16(), true);
         let beat = self.make_beat();
         self.ready.push_back(beat);
         response.map(|_| Body::live(self))
@@ -282,7 +289,7 @@ impl Conversation {
             self.has_passed,
         );
         self.beats.note_sent();
-        self.call.times_mut().beats.note(&beat);
+        self.call.note_beat(&beat);
         self.seam.ours(beat)
     }
 

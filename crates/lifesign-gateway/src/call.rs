@@ -27,6 +27,7 @@ use crate::guest::keep_credentials;
 use crate::holds::{Pass, Passage};
 use crate::hub::Hub;
 use crate::lane::{Permit, Probe, Ticket};
+use crate::live::Happening;
 use crate::rate::CountedCall;
 use crate::records::{BeatForms, Quiet, Record, Wait, WaitFor};
 use crate::registry::LiveCall;
@@ -239,9 +240,23 @@ impl Call {
         self.live.is_draining()
     }
 
-    /// Says that the response has begun, so that there is no status left to give.
-    pub(crate) const fn set_open(&mut self) {
+    /// Says that the response has begun with `status`, so that there is none left to give; `early` if
+    /// it did for a beat.
+    pub(crate) fn set_open(&mut self, status: u16, early: bool) {
         self.is_open = true;
+        self.times.status = Some(status);
+        self.note(Happening::Opened { early, status });
+    }
+
+    /// Counts a beat that is sent to the caller.
+    pub(crate) fn note_beat(&mut self, beat: &[u8]) {
+        self.times.beats.note(beat);
+        self.live.note_beat();
+    }
+
+    /// Notes something for whoever looks at the call.
+    fn note(&self, what: Happening) {
+        self.live.note(self.clock.elapsed(), what);
     }
 
     /// Returns the name of the upstream that is asked.
@@ -458,6 +473,9 @@ impl Call {
                     }
                     // It keeps its place in the line of those who waited.
                     let key = self.hold_key(target);
+                    self.note(Happening::Behind {
+                        upstream: self.target_name(target).map(str::to_owned),
+                    });
                     if let State::Held { passage, .. } =
                         std::mem::replace(&mut self.state, State::Choosing)
                     {
@@ -499,6 +517,12 @@ impl Call {
                                 "content is quiet"
                             );
                             self.note_quiet(&notice);
+                            self.note(Happening::Notice {
+                                n: self.next_number(),
+                                number: notice.number,
+                                phase: notice.phase,
+                                clocks_ms: ages,
+                            });
                         }
                         AttemptStep::Ended(end) => {
                             if let Some(item) = self.conclude(*end) {
@@ -541,8 +565,8 @@ impl Call {
     }
 
     fn watch_wall_clock(&mut self, settings: &Settings) {
+        self.live.set_wall_clock(&settings.bounds.wall_clock);
         self.wall_clock = Some(settings.bounds.wall_clock.clone());
-        self.live.set_wall_clock(self.wall_limit());
     }
 
     fn wall_limit(&self) -> Option<Duration> {

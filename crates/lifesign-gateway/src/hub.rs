@@ -19,6 +19,7 @@ use crate::guest::{GuestRules, KeyHash, KeyTable};
 use crate::holds::Holds;
 use crate::journal::Journal;
 use crate::lane::Lane;
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::queue::{KeyName, QueueLimits};
 use crate::rate::{CallCount, CountedCall, Rate};
@@ -38,6 +39,7 @@ pub(crate) struct Hub {
     /// Whether calls have a place in a trace.
     pub(crate) wants_traces: bool,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) live: Arc<Live>,
     /// The signs of life of the workers, once there are some.
     pulse: OnceLock<Pulse>,
     pub(crate) beside: Beside,
@@ -135,7 +137,9 @@ impl Hub {
         let callers = Mutex::default();
         let room = Room::new(config.limits.buffered_total.value);
         let metrics = Arc::new(Metrics::new(&config));
-        let mut records: Vec<Arc<dyn Records>> = vec![Arc::clone(&metrics) as _, records];
+        let live = Arc::new(Live::new());
+        let mut records: Vec<Arc<dyn Records>> =
+            vec![Arc::clone(&metrics) as _, Arc::clone(&live) as _, records];
         let Beside { journal, traces } = beside.clone();
         records.extend(journal.map(|it| it as Arc<dyn Records>));
         records.extend(traces.map(|it| it as Arc<dyn Records>));
@@ -147,6 +151,7 @@ impl Hub {
             wants_traces: records.wants_traces(),
             records: Arc::new(records),
             metrics,
+            live,
             pulse: OnceLock::new(),
             beside,
             plan: ArcSwap::from_pointee(plan),

@@ -329,6 +329,18 @@ impl Ticket {
         }
     }
 
+    /// Returns where the call stands in line, for whoever looks while its own task holds the ticket.
+    pub(crate) fn in_line(&self) -> Option<InLine> {
+        match &self.0 {
+            Holder::Admitted(_) | Holder::Done => None,
+            Holder::Waiting { gate, key, place } => Some(InLine {
+                gate: Arc::clone(gate),
+                key: key.clone(),
+                place: *place,
+            }),
+        }
+    }
+
     /// Returns whether the call still waits, and if so keeps its waker.
     fn keep_waiting(gate: &Gate, place: Place, cx: &Context<'_>) -> bool {
         let mut state = gate.state();
@@ -346,6 +358,23 @@ impl Ticket {
         drop(state);
         drop(old);
         true
+    }
+}
+
+/// A place in line, as others see it.
+#[derive(Debug)]
+pub(crate) struct InLine {
+    gate: Arc<Gate>,
+    key: KeyName,
+    place: Place,
+}
+
+impl InLine {
+    /// Returns how many calls would be admitted before the one that stands here, itself included;
+    /// nothing once it is admitted or has left.
+    pub(crate) fn position(&self) -> Option<usize> {
+        let state = self.gate.state();
+        state.queue.position(&self.key, self.place)
     }
 }
 

@@ -17,7 +17,9 @@ mod hub;
 pub mod journal;
 mod lane;
 mod lifecycle;
+pub mod live;
 mod metrics;
+mod page;
 mod queue;
 mod rate;
 mod readers;
@@ -34,6 +36,7 @@ mod server;
 mod service;
 mod target;
 pub mod traces;
+mod watching;
 
 pub use gateway::{ConfigSource, GatewayServer, ServeError, Stopper};
 pub use records::{

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 use lifesign::{Doing, Monitor};
-use lifesign_core::FailureCode;
+use lifesign_core::{FailureCode, Limit, Setting};
 
+use crate::lane::InLine;
+use crate::live::{Course, Happening};
 use crate::records::CallStarted;
 use crate::server::{Peer, Stage};
 
@@ -31,8 +33,20 @@ pub(crate) struct LiveCall {
     ended_as: Mutex<Option<FailureCode>>,
     /// When the wall clock runs out, in milliseconds since the call began; 0 if it does not.
     wall_ms: AtomicU64,
+    /// What happened so far, and what is known besides: for whoever looks.
+    seen: Mutex<Seen>,
+    /// Beats that its caller was sent.
+    beats: AtomicU64,
     waker: AtomicWaker,
     peer: Arc<Peer>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    course: Course,
+    /// Where it stands in line, or stood last.
+    line: Option<InLine>,
+    wall_clock: Option<Setting<Limit>>,
 }
 
 impl Registry {
@@ -51,6 +65,8 @@ impl Registry {
             upstream: Mutex::new(None),
             ended_as: Mutex::new(None),
             wall_ms: AtomicU64::new(0),
+            seen: Mutex::default(),
+            beats: AtomicU64::new(0),
             waker: AtomicWaker::new(),
             peer,
         });
@@ -77,16 +93,18 @@ impl Registry {
 
     /// Ends the call with this id as cancelled; returns whether there is one.
     pub(crate) fn cancel(&self, id: &str) -> bool {
-        let found = self
-            .calls()
-            .values()
-            .find(|call| call.started.id == id)
-            .cloned();
+        let found = self.find(id);
         let is_found = found.is_some();
         if let Some(call) = found {
             call.end_as(FailureCode::Cancelled);
         }
         is_found
+    }
+
+    /// Returns the call under way with this id.
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<LiveCall>> {
+        let calls = self.calls();
+        calls.values().find(|call| call.started.id == id).cloned()
     }
 
     fn calls(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<LiveCall>>> {
@@ -145,11 +163,58 @@ impl LiveCall {
             .clone()
     }
 
-    pub(crate) fn set_wall_clock(&self, at: Option<Duration>) {
-        let ms = at.map_or(0, |at| {
-            u64::try_from(at.as_millis()).unwrap_or(u64::MAX).max(1)
-        });
+    pub(crate) fn set_wall_clock(&self, limit: &Setting<Limit>) {
+        let ms = match limit.value {
+            Limit::After(at) => u64::try_from(at.as_millis()).unwrap_or(u64::MAX).max(1),
+            Limit::Off => 0,
+        };
         self.wall_ms.store(ms, Ordering::Relaxed);
+        // It is off for nearly all calls, and then there is nothing to show.
+        if ms > 0 {
+            self.seen().wall_clock = Some(limit.clone());
+        }
+    }
+
+    /// Returns the bound on the whole call, if there is one.
+    pub(crate) fn wall_clock(&self) -> Option<Setting<Limit>> {
+        let is_on = self.wall_ms.load(Ordering::Relaxed) > 0;
+        self.seen().wall_clock.clone().filter(|_| is_on)
+    }
+
+    /// Notes what happened `at` after the call began.
+    pub(crate) fn note(&self, at: Duration, what: Happening) {
+        self.seen().course.note(at, what);
+    }
+
+    /// Notes where the call stands in line.
+    pub(crate) fn set_line(&self, line: Option<InLine>) {
+        self.seen().line = line;
+    }
+
+    /// Returns the call's place in line, from 1, while it waits there.
+    pub(crate) fn position(&self) -> Option<usize> {
+        let seen = self.seen();
+        seen.line.as_ref()?.position()
+    }
+
+    /// Looks at, or adds to, what happened so far.
+    pub(crate) fn with_course<T>(&self, act: impl FnOnce(&mut Course) -> T) -> T {
+        act(&mut self.seen().course)
+    }
+
+    /// Notes that the caller was sent a beat.
+    pub(crate) fn note_beat(&self) {
+        self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many beats the caller was sent.
+    pub(crate) fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        // Each change is a push or an assignment.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether the wall clock has run out `beyond` ago, so that whoever polls the call

@@ -15,13 +15,14 @@ use lifesign_wire::{RawRequest, Wire};
 use tokio::time::sleep_until;
 use uuid::Builder;
 
-use self::path::{Asked, Reserved};
+use self::path::{Action, Asked, Reserved};
 use crate::beats::{BeatClock, interval};
 use crate::body::{Body, Conversation};
 use crate::call::{Call, Order};
 use crate::config::{self, CallLayer, CallerKey};
 use crate::guest::upstream_headers;
 use crate::hub::{Caller, Hub, Plan, Spent, time_of};
+use crate::page;
 use crate::readers::Form;
 use crate::refusal::Refusal;
 use crate::relay::Manner;
@@ -136,6 +137,16 @@ impl Guest<'_> {
             Some(Reserved::Metrics) => {
                 let metrics = admin::metrics(self.hub, &self.plan, self.peer, &self.parts);
                 return metrics.map(Body::whole).map_err(Refused::from);
+            }
+            Some(Reserved::Page(piece)) => {
+                let admitted = admin::admit(&self.plan, self.peer, &self.parts);
+                let (hub, plan, peer) = (self.hub, &self.plan, self.peer);
+                let page = page::answer(hub, plan, peer, &self.parts, &piece, admitted);
+                return page.map_err(Refused::from);
+            }
+            Some(Reserved::Admin(Action::Watch)) => {
+                let watch = admin::watch(self.hub, &self.plan, self.peer, &self.parts);
+                return watch.map_err(Refused::from);
             }
             Some(Reserved::Admin(action)) => {
                 let answer = admin::answer(self.hub, &self.plan, self.peer, &self.parts, action);

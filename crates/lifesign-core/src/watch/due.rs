@@ -20,7 +20,7 @@ impl Watch {
     }
 
     /// Returns when `row` runs out, in call time, or `None` while it does not run.
-    fn due(&self, row: &Row) -> Option<Duration> {
+    pub(super) fn due(&self, row: &Row) -> Option<Duration> {
         let limit = self.limit(row)?;
         if row.name == BoundName::WallClock {
             return (self.phase < Phase::Ended).then_some(limit);
@@ -48,7 +48,7 @@ impl Watch {
     }
 
     /// Returns the upstream time from which `name` counts, or `None` while it does not run.
-    fn start(&self, name: BoundName) -> Option<Duration> {
+    pub(super) fn start(&self, name: BoundName) -> Option<Duration> {
         let (phase, phases) = (self.phase, Phase::Sending..Phase::Ended);
         match name {
             BoundName::Lifetime if phase < Phase::Ended => self.connecting,

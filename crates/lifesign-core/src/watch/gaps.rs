@@ -37,13 +37,15 @@ impl Gaps {
         150_000, 180_000, 240_000, 300_000, 600_000, 1_200_000, 1_862_000,
     ];
 
-    /// Counts a gap of `clock` that ended in `phase`.
+    /// Counts a gap of `clock` that ended in `phase`; returns whether it is long enough for one.
     #[inline]
-    pub(super) fn count(&mut self, phase: Phase, clock: Clock, gap: Duration) {
+    pub(super) fn count(&mut self, phase: Phase, clock: Clock, gap: Duration) -> bool {
         // Nearly every frame of a busy stream ends here.
-        if gap >= SHORTEST {
+        let is_gap = gap >= SHORTEST;
+        if is_gap {
             self.add(phase, clock, gap);
         }
+        is_gap
     }
 
     #[cold]

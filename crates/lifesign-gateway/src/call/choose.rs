@@ -15,6 +15,7 @@ use super::{Attempting, Call, Fault, State};
 use crate::holds::{Pass, Passage};
 use crate::hub::time_of;
 use crate::lane::Permit;
+use crate::live::Happening;
 use crate::relay::{Manner, Relay, Start};
 use crate::target::{OutboundBody, Target};
 
@@ -74,6 +75,12 @@ impl Call {
         self.last.target = Some(target);
         let (call, upstream) = (&*self.order.id, self.target_name(target));
         tracing::info!(call, upstream, "call waits behind a hold that has ended");
+        if let Some(upstream) = upstream {
+            self.live.set_upstream(upstream);
+        }
+        self.note(Happening::Behind {
+            upstream: upstream.map(str::to_owned),
+        });
         self.state = State::Passing {
             passage,
             key,
@@ -114,6 +121,11 @@ impl Call {
             let call = &*self.order.id;
             let upstream = target.name();
             tracing::info!(call, upstream, position, "call waits in line");
+            self.note(Happening::Queued {
+                upstream: upstream.to_owned(),
+                position,
+            });
+            self.live.set_line(ticket.in_line());
         }
         self.state = State::Queued {
             ticket,
@@ -152,6 +164,14 @@ impl Call {
                 "call waits for a hold to end"
             );
             self.last.target = Some(at);
+            if let Some(name) = &name {
+                self.live.set_upstream(name);
+            }
+            self.note(Happening::Held {
+                upstream: name,
+                why,
+                wait_ms: whole_millis(remaining),
+            });
             self.monitor.set_doing(Doing::Holding { until });
             self.begin_wait(Some(why));
             let passage = self.hub.holds.pass(&self.hold_key(at), &self.order.id);
@@ -293,6 +313,10 @@ impl Call {
             recorder: None,
         };
         self.live.set_upstream(target.name());
+        self.note(Happening::Attempt {
+            n: self.next_number(),
+            upstream: target.name().to_owned(),
+        });
         let probe = target.lane.start(self.hub.clock.elapsed());
         self.state = State::Attempting(Box::new(Attempting {
             attempt: Attempt::start(errand, guard, relay),

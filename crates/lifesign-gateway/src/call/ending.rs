@@ -173,7 +173,12 @@ impl Call {
             beat_forms: self.times.beats,
             bytes_out: self.times.bytes_out,
         };
-        self.hub.records.record(&Record::Ended(Box::new(ended)));
+        let ended = Record::Ended(Box::new(ended));
+        self.hub.records.record(&ended);
+        if let Record::Ended(ended) = ended {
+            let course = self.live.with_course(std::mem::take);
+            self.hub.live.recent.keep(ended, course);
+        }
     }
 }
 

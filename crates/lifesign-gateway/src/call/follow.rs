@@ -14,6 +14,7 @@ use lifesign_core::{
 
 use super::{Attempting, Call, Fault, Item, State, Told};
 use crate::breaker::AttemptMark;
+use crate::live::Happening;
 use crate::records::{Answered, Asked, AttemptEnded, CutPoint, Record};
 use crate::relay::Manner;
 use crate::target::{OutboundBody, Target};
@@ -104,6 +105,10 @@ impl Call {
                 why = failure.code.name(),
                 "call moves on to another upstream"
             );
+            self.note(Happening::MovedOn {
+                upstream: attempting.upstream.name().to_owned(),
+                why: failure.code,
+            });
             let fault = self.fault(failure, end, attempting);
             self.first.get_or_insert(fault);
             self.tried.push(attempting.target);
@@ -129,6 +134,10 @@ impl Call {
                     wait_ms = whole_millis(after),
                     "call waits to retry"
                 );
+                self.note(Happening::RetryWait {
+                    why: failure.code,
+                    wait_ms: whole_millis(after),
+                });
                 self.begin_wait(Some(failure.code));
                 self.state = State::Waiting { until };
                 self.monitor.set_doing(Doing::RetryWait { until });
@@ -242,11 +251,12 @@ impl Call {
         end: &AttemptEnd,
         attempting: &mut Attempting,
     ) -> Option<Failure> {
-        let watch = self.monitor.end_attempt();
+        let mut watch = self.monitor.end_attempt();
         if let Some(watch) = &watch {
             self.lifetime_spent = watch.lifetime();
         }
         let tally = watch.as_ref().map(Watch::tally).unwrap_or_default();
+        let trace = watch.as_mut().map(Watch::take_trace).unwrap_or_default();
         let number = self.next_number();
         let target = Arc::clone(&self.order.targets[attempting.target]);
         let failure = end.cause.is_some().then(|| {
@@ -275,29 +285,31 @@ impl Call {
         let sequence = attempting.attempt.intake().last_sequence();
         let profile = attempting.settings.profile.value.name();
         let model = self.order.model.as_deref();
-        self.hub
-            .records
-            .record(&Record::Attempt(Box::new(AttemptEnded {
-                call: self.order.id.clone(),
-                call_at: self.live.started.at,
-                at: clock::timestamp(),
-                attempt: record.clone(),
-                route: self.order.route.clone(),
-                began_ms: whole_millis(attempting.began),
-                model: model.map(|model| target.config.model(model).to_owned()),
-                profile: profile.to_owned(),
-                failure: failure.as_ref().map(FailureReport::from),
-                cut_point: has_partial.then(|| cut_point(&record, end.ages.content, sequence)),
-                gaps: watch.map(Watch::into_gaps).unwrap_or_default(),
-                asked: self.asked(&target, attempting.streamed),
-                answered: Answered {
-                    id: end.answer.id.clone(),
-                    model: end.answer.model.clone(),
-                    finish_reason: end.answer.finish_reason.clone(),
-                },
-                quiet: std::mem::take(&mut attempting.quiet),
-                trace: self.trace_of(attempting),
-            })));
+        let ended = Record::Attempt(Box::new(AttemptEnded {
+            call: self.order.id.clone(),
+            call_at: self.live.started.at,
+            at: clock::timestamp(),
+            attempt: record.clone(),
+            route: self.order.route.clone(),
+            began_ms: whole_millis(attempting.began),
+            model: model.map(|model| target.config.model(model).to_owned()),
+            profile: profile.to_owned(),
+            failure: failure.as_ref().map(FailureReport::from),
+            cut_point: has_partial.then(|| cut_point(&record, end.ages.content, sequence)),
+            gaps: watch.map(Watch::into_gaps).unwrap_or_default(),
+            asked: self.asked(&target, attempting.streamed),
+            answered: Answered {
+                id: end.answer.id.clone(),
+                model: end.answer.model.clone(),
+                finish_reason: end.answer.finish_reason.clone(),
+            },
+            quiet: std::mem::take(&mut attempting.quiet),
+            trace: self.trace_of(attempting),
+        }));
+        self.hub.records.record(&ended);
+        if let Record::Attempt(ended) = ended {
+            self.live.with_course(|course| course.keep(ended, trace));
+        }
         self.records.push(record);
         self.last.profile = Some(profile);
         self.last.target = Some(attempting.target);

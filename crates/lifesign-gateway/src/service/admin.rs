@@ -6,19 +6,20 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
-use lifesign::Doing;
 use lifesign_core::duration::whole_millis;
 use prometheus_client::encoding::prometheus_text;
 use serde_json::json;
 
 use super::path::Action;
-use crate::breaker::BreakerState;
+use crate::body::Body;
 use crate::guest::{KeyHash, check_content, credentials};
 use crate::hub::{Hub, Plan};
+use crate::live::{Seen, breaker, doing};
 use crate::refusal::Refusal;
 use crate::reply;
 use crate::scrape;
 use crate::server::{Peer, Reach, Stage};
+use crate::watching::Watching;
 
 /// Says that the process runs.
 pub(super) fn live() -> Response<Bytes> {
@@ -75,17 +76,31 @@ pub(super) fn answer(
             Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", what))
         }
     };
+    let is_draining = peer.stage() >= Stage::Draining;
     match action {
         Action::ListCalls => Ok(json(StatusCode::OK, &calls(hub))),
-        Action::Cancel(id) => found(hub.registry.cancel(&id), "no call under way has this id"),
+        Action::Timeline(id) => timeline(hub, &id),
+        Action::Cancel(id) => {
+            let cancelled = hub.registry.cancel(&id);
+            hub.live.touch();
+            found(cancelled, "no call under way has this id")
+        }
         Action::ListHolds => Ok(json(StatusCode::OK, &holds(hub))),
-        Action::Release(id) => found(hub.holds.release(&id), "no hold has this id"),
+        Action::Release(id) => {
+            let released = hub.holds.release(&id);
+            hub.live.touch();
+            found(released, "no hold has this id")
+        }
         Action::ListUpstreams => Ok(json(StatusCode::OK, &upstreams(hub, plan))),
-        Action::Unknown => Err(Refusal::new(
+        Action::Live => {
+            let seen = hub.live.latest(hub, is_draining);
+            Ok(reply::json(StatusCode::OK, seen.json()))
+        }
+        Action::Watch | Action::Unknown => Err(Refusal::new(
             StatusCode::NOT_FOUND,
             "not_found",
-            "there is GET calls, POST calls/ID/cancel, GET holds, POST holds/ID/release and GET \
-             upstreams",
+            "there is GET live, GET live/events, GET calls, GET calls/ID, POST calls/ID/cancel, \
+             GET holds, POST holds/ID/release and GET upstreams",
         )),
     }
 }
@@ -118,8 +133,20 @@ pub(super) fn metrics(
     Ok(response)
 }
 
+/// Tells whoever watches, from now on, what is true.
+pub(super) fn watch(
+    hub: &Arc<Hub>,
+    plan: &Arc<Plan>,
+    peer: &Arc<Peer>,
+    parts: &Parts,
+) -> Result<Response<Body>, Refusal> {
+    admit(plan, peer, parts)?;
+    let tell = Box::new(|_: &Hub, seen: &Seen| seen.json());
+    Ok(Watching::respond(hub, plan, peer, tell))
+}
+
 /// Lets those in who have the admin key, or where nobody has a key whoever is on this machine.
-fn admit(plan: &Plan, peer: &Peer, parts: &Parts) -> Result<(), Refusal> {
+pub(super) fn admit(plan: &Plan, peer: &Peer, parts: &Parts) -> Result<(), Refusal> {
     if let Some(expected) = &plan.admin_key {
         let shows_it = credentials(&parts.headers).any(|shown| KeyHash::of(shown) == *expected);
         return if shows_it { Ok(()) } else { Err(NO_ADMIN) };
@@ -135,17 +162,22 @@ fn admit(plan: &Plan, peer: &Peer, parts: &Parts) -> Result<(), Refusal> {
     Ok(())
 }
 
+fn timeline(hub: &Hub, id: &str) -> Result<Response<Bytes>, Refusal> {
+    let Some(timeline) = hub.live.timeline(hub, id) else {
+        return Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "no call that runs or ended lately has this id",
+        ));
+    };
+    // It holds text and numbers, so that it can be written.
+    let body = serde_json::to_vec(&timeline).unwrap_or_default();
+    Ok(reply::json(StatusCode::OK, body))
+}
+
 fn calls(hub: &Hub) -> serde_json::Value {
     let listed = hub.registry.list().into_iter().map(|call| {
         let snapshot = call.monitor.snapshot();
-        let doing = match snapshot.doing {
-            Doing::Starting => "accepted",
-            Doing::Queued => "queued",
-            Doing::Holding { .. } => "holding",
-            Doing::Attempting => "attempting",
-            Doing::RetryWait { .. } => "retry_wait",
-            Doing::Ended => "ended",
-        };
         let readings = snapshot.readings.as_ref();
         json!({
             "id": call.started.id,
@@ -154,7 +186,7 @@ fn calls(hub: &Hub) -> serde_json::Value {
             "route": call.started.route,
             "model": call.started.model,
             "upstream": call.upstream().as_deref(),
-            "doing": doing,
+            "doing": doing(snapshot.doing),
             "phase": readings.map(|readings| readings.phase),
             "attempt": snapshot.attempt,
             "of": snapshot.of,
@@ -208,14 +240,6 @@ fn upstreams(hub: &Hub, plan: &Plan) -> serde_json::Value {
         }))
     });
     json!({"upstreams": listed.collect::<Vec<_>>()})
-}
-
-const fn breaker(state: BreakerState) -> &'static str {
-    match state {
-        BreakerState::Closed => "closed",
-        BreakerState::HalfOpen => "half_open",
-        BreakerState::Open => "open",
-    }
 }
 
 fn json(status: StatusCode, body: &serde_json::Value) -> Response<Bytes> {

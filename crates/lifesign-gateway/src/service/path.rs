@@ -4,6 +4,8 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 use lifesign_wire::Wire;
 
+use crate::page::Piece;
+
 /// What is asked for of an upstream. Paths are what stands behind a base URL that ends in `/v1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -27,6 +29,7 @@ pub(super) enum Reserved {
     Live,
     Ready,
     Metrics,
+    Page(Piece),
     Admin(Action),
 }
 
@@ -34,10 +37,13 @@ pub(super) enum Reserved {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     ListCalls,
+    Timeline(String),
     Cancel(String),
     ListHolds,
     Release(String),
     ListUpstreams,
+    Live,
+    Watch,
     Unknown,
 }
 
@@ -84,6 +90,9 @@ pub(super) fn reserved(parts: &Parts) -> Option<Reserved> {
         "/metrics" => return Some(Reserved::Metrics),
         _ => {}
     }
+    if let Some(piece) = Piece::of(parts) {
+        return Some(Reserved::Page(piece));
+    }
     let rest = path.strip_prefix("/lifesign")?;
     if !is_segment_end(rest) {
         return None;
@@ -91,10 +100,13 @@ pub(super) fn reserved(parts: &Parts) -> Option<Reserved> {
     let segments: Vec<_> = rest.split('/').skip(1).collect();
     let action = match (&parts.method, segments.as_slice()) {
         (&Method::GET, ["calls"]) => Action::ListCalls,
+        (&Method::GET, ["calls", id]) => Action::Timeline((*id).to_owned()),
         (&Method::POST, ["calls", id, "cancel"]) => Action::Cancel((*id).to_owned()),
         (&Method::GET, ["holds"]) => Action::ListHolds,
         (&Method::POST, ["holds", id, "release"]) => Action::Release((*id).to_owned()),
         (&Method::GET, ["upstreams"]) => Action::ListUpstreams,
+        (&Method::GET, ["live"]) => Action::Live,
+        (&Method::GET, ["live", "events"]) => Action::Watch,
         _ => Action::Unknown,
     };
     Some(Reserved::Admin(action))
@@ -181,9 +193,24 @@ mod tests {
             Some(Reserved::Admin(Action::Cancel("7".to_owned())))
         );
         assert_eq!(
+            of("GET", "/lifesign/calls/7"),
+            Some(Reserved::Admin(Action::Timeline("7".to_owned())))
+        );
+        assert_eq!(
+            of("GET", "/lifesign/live/events"),
+            Some(Reserved::Admin(Action::Watch))
+        );
+        assert_eq!(
             of("GET", "/lifesign/nothing"),
             Some(Reserved::Admin(Action::Unknown))
         );
+        assert_eq!(of("GET", "/"), Some(Reserved::Page(Piece::Whole)));
+        assert_eq!(
+            of("GET", "/lifesign/page/page.css"),
+            Some(Reserved::Page(Piece::File("page.css".to_owned())))
+        );
+        // A provider may have something there.
+        assert_eq!(of("POST", "/"), None);
         assert_eq!(of("GET", "/lifesigns"), None);
         assert_eq!(of("GET", "/v1/models"), None);
     }

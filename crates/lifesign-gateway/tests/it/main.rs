@@ -20,6 +20,8 @@ mod journal;
 #[cfg(test)]
 mod lines;
 #[cfg(test)]
+mod live;
+#[cfg(test)]
 mod log;
 #[cfg(test)]
 mod metrics;

@@ -1,0 +1,62 @@
+//! What has happened to one call, kept while it runs and for a while after.
+
+use std::time::Duration;
+
+use lifesign_core::Trace;
+use lifesign_core::duration::whole_millis;
+
+use super::name::shorten;
+use super::timeline::{Happening, TimelineEvent};
+use crate::records::AttemptEnded;
+
+/// What has happened to one call. It is bounded, however long the call lasts.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    pub(super) events: Vec<TimelineEvent>,
+    /// How many events found no room.
+    pub(super) lost: u32,
+    pub(super) attempts: Vec<PastAttempt>,
+}
+
+/// An attempt that has ended.
+#[derive(Debug)]
+pub(super) struct PastAttempt {
+    pub(super) ended: Box<AttemptEnded>,
+    pub(super) trace: Trace,
+}
+
+impl Course {
+    /// Notes what happened `at` after the call began.
+    pub(crate) fn note(&mut self, at: Duration, what: Happening) {
+        if self.events.len() == MOST_EVENTS {
+            self.lost = self.lost.saturating_add(1);
+            return;
+        }
+        let at_ms = whole_millis(at);
+        self.events.push(TimelineEvent { at_ms, what });
+    }
+
+    /// Keeps an attempt that has ended.
+    pub(crate) fn keep(&mut self, mut ended: Box<AttemptEnded>, trace: &Trace) {
+        let at = Duration::from_millis(ended.attempt.ended_ms);
+        let (n, outcome) = (ended.attempt.n, ended.attempt.outcome);
+        self.note(at, Happening::AttemptEnded { n, outcome });
+        shorten(&mut ended.route);
+        if let Some(model) = &mut ended.model {
+            shorten(model);
+        }
+        if self.attempts.len() < MOST_ATTEMPTS {
+            let trace = *trace;
+            self.attempts.push(PastAttempt { ended, trace });
+        }
+    }
+
+    /// Returns what was noted last.
+    pub(super) fn last(&self) -> Option<&Happening> {
+        self.events.last().map(|event| &event.what)
+    }
+}
+
+/// More than a call has that is not repeated without end.
+const MOST_EVENTS: usize = 96;
+const MOST_ATTEMPTS: usize = 16;

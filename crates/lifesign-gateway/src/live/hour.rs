@@ -1,0 +1,206 @@
+//! What ended in the last hour, minute by minute.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use lifesign::Outcome;
+use lifesign_core::{AttemptOutcome, AttemptRecord, FailureCode};
+
+use super::snapshot::{EndedCounts, FailureCount, FirstContent};
+use crate::records::CallEnded;
+
+/// What ended in the last hour.
+#[derive(Debug, Default)]
+pub(super) struct Hour {
+    calls: Minutes,
+    upstreams: BTreeMap<String, AtUpstream>,
+}
+
+/// What ended at one upstream.
+#[derive(Debug, Default)]
+struct AtUpstream {
+    attempts: Minutes,
+    /// When attempts ended, and how long their first content took, in milliseconds.
+    first_content: VecDeque<(Duration, u64)>,
+}
+
+/// What ended in one minute after another.
+#[derive(Debug, Default)]
+struct Minutes(VecDeque<(u64, Ended)>);
+
+/// What ended in a minute.
+#[derive(Debug, Default)]
+struct Ended {
+    all: u64,
+    cancelled: u64,
+    /// By failure and upstream.
+    failures: BTreeMap<(FailureCode, Option<String>), u64>,
+}
+
+/// What an upstream did in the last hour.
+#[derive(Debug, Default)]
+pub(super) struct OfUpstream {
+    pub(super) attempts: u64,
+    pub(super) failed: u64,
+    pub(super) failures: Vec<FailureCount>,
+    pub(super) first_content: Option<FirstContent>,
+}
+
+impl Hour {
+    /// Counts an attempt that ended at `now`.
+    pub(super) fn handle_attempt(&mut self, attempt: &AttemptRecord, now: Duration) {
+        if !self.upstreams.contains_key(&attempt.upstream) {
+            let upstream = attempt.upstream.clone();
+            self.upstreams.insert(upstream, AtUpstream::default());
+        }
+        let Some(at) = self.upstreams.get_mut(&attempt.upstream) else {
+            return;
+        };
+        let ended = at.attempts.at(now);
+        ended.all += 1;
+        if let AttemptOutcome::Failed(code) = attempt.outcome
+            && is_of_upstream(code)
+        {
+            *ended.failures.entry((code, None)).or_default() += 1;
+        }
+        if let (Some(sent), Some(content)) = (attempt.sent_ms, attempt.first_content_ms) {
+            if at.first_content.len() == MOST_FIRST {
+                at.first_content.pop_front();
+            }
+            at.first_content
+                .push_back((now, content.saturating_sub(sent)));
+        }
+    }
+
+    /// Counts a call that ended at `now`.
+    pub(super) fn handle_end(&mut self, call: &CallEnded, now: Duration) {
+        let ended = self.calls.at(now);
+        ended.all += 1;
+        match (call.outcome, &call.failure) {
+            (Outcome::Cancelled, _) => ended.cancelled += 1,
+            (Outcome::Failed | Outcome::Truncated, Some(failure)) => {
+                let of = (failure.code, call.upstream.clone());
+                *ended.failures.entry(of).or_default() += 1;
+            }
+            (Outcome::Completed | Outcome::Failed | Outcome::Truncated, _) => {}
+        }
+    }
+
+    /// Returns what ended in the hour before `now`.
+    pub(super) fn calls(&mut self, now: Duration) -> EndedCounts {
+        self.calls.forget(now);
+        let of_calls = self.calls.0.iter();
+        let (ended, cancelled) = of_calls.fold((0, 0), |(ended, cancelled), (_, minute)| {
+            (ended + minute.all, cancelled + minute.cancelled)
+        });
+        let failures = self.calls.failures();
+        EndedCounts {
+            ended,
+            failed: failures.iter().map(|failure| failure.count).sum(),
+            cancelled,
+            failures,
+        }
+    }
+
+    /// Returns what ended at `upstream` in the hour before `now`.
+    pub(super) fn of_upstream(&mut self, upstream: &str, now: Duration) -> OfUpstream {
+        let Some(at) = self.upstreams.get_mut(upstream) else {
+            return OfUpstream::default();
+        };
+        at.attempts.forget(now);
+        let since = now.saturating_sub(HOUR);
+        let first = at.first_content.iter();
+        let mut first: Vec<_> = first
+            .filter(|(at, _)| *at >= since)
+            .map(|(_, took)| *took)
+            .collect();
+        first.sort_unstable();
+        let failures = at.attempts.failures();
+        OfUpstream {
+            attempts: at.attempts.0.iter().map(|(_, minute)| minute.all).sum(),
+            failed: failures.iter().map(|failure| failure.count).sum(),
+            failures,
+            first_content: quantile(&first, 50).zip(quantile(&first, 95)).map(
+                |(p50_ms, p95_ms)| FirstContent {
+                    p50_ms,
+                    p95_ms,
+                    count: first.len(),
+                },
+            ),
+        }
+    }
+
+    /// Forgets the upstreams that `is_known` does not know, once nothing ended there for an hour.
+    pub(super) fn forget(&mut self, now: Duration, is_known: impl Fn(&str) -> bool) {
+        self.upstreams.retain(|name, at| {
+            at.attempts.forget(now);
+            is_known(name) || !at.attempts.0.is_empty()
+        });
+    }
+}
+
+impl Minutes {
+    fn at(&mut self, now: Duration) -> &mut Ended {
+        let minute = now.as_secs() / 60;
+        if self.0.back().is_none_or(|(last, _)| *last < minute) {
+            self.forget(now);
+            self.0.push_back((minute, Ended::default()));
+        }
+        // Of threads that are late the last minute is near enough.
+        let at = self.0.len().saturating_sub(1);
+        &mut self.0[at].1
+    }
+
+    fn forget(&mut self, now: Duration) {
+        let minute = now.as_secs() / 60;
+        while let Some((first, _)) = self.0.front()
+            && first + MINUTES <= minute
+        {
+            self.0.pop_front();
+        }
+    }
+
+    fn failures(&self) -> Vec<FailureCount> {
+        let mut counts = BTreeMap::<_, u64>::new();
+        for (_, minute) in &self.0 {
+            for (of, count) in &minute.failures {
+                *counts.entry(of).or_default() += count;
+            }
+        }
+        let mut failures: Vec<_> = counts
+            .into_iter()
+            .map(|((code, upstream), count)| FailureCount {
+                code: *code,
+                upstream: upstream.clone(),
+                count,
+            })
+            .collect();
+        failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
+        failures
+    }
+}
+
+/// Returns the smallest of `sorted` that `percent` of them do not exceed.
+fn quantile(sorted: &[u64], percent: usize) -> Option<u64> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+/// Returns whether a failure says something of the upstream, rather than of the caller or of us.
+const fn is_of_upstream(code: FailureCode) -> bool {
+    !matches!(
+        code,
+        FailureCode::Cancelled
+            | FailureCode::ConsumerStalled
+            | FailureCode::QueueFull
+            | FailureCode::RefusedSetting
+            | FailureCode::Rejected
+            | FailureCode::TooLarge
+            | FailureCode::WallClock
+    )
+}
+
+const HOUR: Duration = Duration::from_hours(1);
+const MINUTES: u64 = 60;
+/// More than tell a quantile apart, and few enough to sort in no time.
+const MOST_FIRST: usize = 256;
