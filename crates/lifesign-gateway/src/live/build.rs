@@ -153,7 +153,7 @@ fn upstream_now(
         Health::Held
     } else if is_open {
         Health::Broken
-    } else if attempts >= ENOUGH && failed * 2 >= attempts {
+    } else if failed >= ENOUGH && failed * 2 >= attempts {
         Health::Failing
     } else if load.waiting > 0 {
         Health::Busy
@@ -262,5 +262,5 @@ pub(crate) const fn breaker(state: BreakerState) -> &'static str {
 /// More are no longer a list that anybody reads.
 const MOST_CALLS: usize = 200;
 const MOST_RECENT: usize = 60;
-/// So many attempts tell of an upstream.
-const ENOUGH: u64 = 4;
+/// One failure may be anybody's.
+const ENOUGH: u64 = 2;

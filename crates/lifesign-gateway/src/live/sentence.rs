@@ -19,6 +19,7 @@ pub(super) fn of_call(call: &CallNow) -> String {
     let ages = call.clocks_ms.unwrap_or_default();
     let (raw, event) = (spoken(ages.raw), spoken(ages.event));
     let (content, output) = (spoken(ages.content), spoken(ages.output));
+    let (last_event, last_content) = (ago(ages.event), ago(ages.content));
     let phase = call.phase.unwrap_or(Phase::Queued);
     let mut sentence = match call.state {
         State::Starting => "looking for an upstream".to_owned(),
@@ -56,11 +57,11 @@ pub(super) fn of_call(call: &CallNow) -> String {
             Phase::Sending => format!("sending the request to {upstream}"),
             Phase::WaitingForHeaders => format!("waiting for {upstream} to respond, for {raw}"),
             Phase::AfterContent if call.reasoning => {
-                format!("reasoning at {upstream} for {output}, last words {content} ago")
+                format!("reasoning at {upstream} for {output}, last words {last_content}")
             }
             Phase::AfterContent => {
                 format!(
-                    "no content from {upstream} for {content}, but it works: last event {event} ago"
+                    "no content from {upstream} for {content}, but it works: last event {last_event}"
                 )
             }
             _ if call.reasoning => {
@@ -68,7 +69,7 @@ pub(super) fn of_call(call: &CallNow) -> String {
             }
             _ => format!("waiting for the first token at {upstream} for {content}"),
         },
-        State::Answering => format!("answering from {upstream}, last content {content} ago"),
+        State::Answering => format!("answering from {upstream}, last content {last_content}"),
         State::Alive => match call.last_heartbeat {
             Some(last) => format!(
                 "only heartbeats from {upstream} for {event}: {} is alive, the model shows no work",
@@ -124,7 +125,7 @@ pub(super) fn of_end(call: &EndedCall, why: Option<&str>) -> String {
         (Outcome::Failed, None) => "failed".to_owned(),
     };
     let why = why.unwrap_or("for no known cause");
-    format!("{how}{at} after {took}{attempts}: {why}")
+    format!("{how}{at} after {took}: {why}")
 }
 
 /// Returns all calls and the last hour in a line.
@@ -213,6 +214,15 @@ pub(super) fn of_upstream(upstream: &UpstreamNow) -> String {
         },
         Health::Good if failed > 0 => failing(),
         Health::Good => format!("{attempts} attempts in the last hour, none failed"),
+    }
+}
+
+/// Returns how long ago something was.
+fn ago(age: Duration) -> String {
+    if age < Duration::from_secs(1) {
+        "just now".to_owned()
+    } else {
+        format!("{} ago", spoken(age))
     }
 }
 

@@ -269,6 +269,11 @@ pub enum Health {
 }
 
 impl Health {
+    /// Returns whether somebody may have to do something about it.
+    pub const fn is_ill(self) -> bool {
+        matches!(self, Self::Failing | Self::Broken | Self::Held)
+    }
+
     /// Returns the word that stands in JSON, which is that for people too.
     pub const fn name(self) -> &'static str {
         match self {

@@ -71,14 +71,10 @@ mod tests {
     #[test]
     fn no_file_names_another_host() {
         for asset in &ASSETS {
-            let foreign = asset.content.match_indices("//").filter(|(at, _)| {
-                let before = &asset.content.as_bytes()[..*at];
-                before.ends_with(b"http:") || before.ends_with(b"https:")
-            });
-            let mut foreign = foreign.map(|(at, _)| &asset.content[at..]);
+            let mut named = asset.content.split("://").skip(1);
             // A namespace is a name that nobody fetches.
             assert!(
-                foreign.all(|rest| rest.starts_with("//www.w3.org/2000/svg")),
+                named.all(|rest| rest.starts_with("www.w3.org/2000/svg")),
                 "{}",
                 asset.name
             );

@@ -70,6 +70,14 @@ fn under_way(html: &mut Html, snapshot: &Snapshot) {
             }
         },
     );
+    html.group("p", "note", |html| {
+        let clocks =
+            Clock::ALL.map(|clock| format!("{}: {}", clock.name(), part::renewed_by(clock)));
+        html.text(format_args!(
+            "What sets a clock back to zero: {}.",
+            clocks.join("; ")
+        ));
+    });
     if snapshot.more_calls > 0 {
         let more = snapshot.more_calls;
         html.leaf(
@@ -81,7 +89,7 @@ fn under_way(html: &mut Html, snapshot: &Snapshot) {
 }
 
 fn what(html: &mut Html, call: &CallNow) {
-    html.leaf("p", "sentence", &call.sentence);
+    part::sentence(html, &call.sentence);
     html.group("p", "sub", |html| {
         if let Some(model) = &call.model {
             html.tag("bdi", &[("class", &"model"), ("title", model)], |html| {
@@ -128,6 +136,10 @@ pub(super) fn timeline_link(html: &mut Html, id: &str) {
 
 /// Writes each clock against the bound that will run out on it first, and what else counts down.
 fn clocks(html: &mut Html, call: &CallNow) {
+    if call.clocks_ms.is_none() && call.bounds.is_empty() {
+        html.leaf("span", "quiet", "no clock runs while it waits");
+        return;
+    }
     let runs = call.unread_ms.is_none();
     let mut bounds: Vec<_> = call
         .bounds
@@ -183,12 +195,14 @@ fn next(html: &mut Html, call: &CallNow) {
         html.leaf("span", "quiet", "nothing");
         return;
     };
-    code(html, next.bound.name());
-    html.leaf("span", "left", format_args!(" in {}", of_ms(next.in_ms)));
+    html.group("span", "left", |html| {
+        code(html, next.bound.name());
+        html.text(format_args!(" in {}", of_ms(next.in_ms)));
+    });
     let mut bounds = call.bounds.iter();
     if let Some(bound) = bounds.find(|bound| bound.bound == next.bound) {
         let limit = limit_of_ms(bound.limit_ms);
-        html.leaf("span", "sub", format_args!("of {limit}, {}", bound.origin));
+        html.leaf("span", "sub", format_args!("{limit}, {}", bound.origin));
     }
 }
 
@@ -218,7 +232,7 @@ pub(super) fn ended(html: &mut Html, caption: &str, calls: &[&EndedCall]) {
                     time(html, call);
                 });
                 cell(html, "what", |html| {
-                    html.leaf("p", "sentence", &call.sentence);
+                    part::sentence(html, &call.sentence);
                     html.group("p", "sub", |html| {
                         if let Some(model) = &call.model {
                             html.tag("bdi", &[("class", &"model"), ("title", model)], |html| {

@@ -7,7 +7,7 @@
 use lifesign_core::{AttemptOutcome, Clock};
 
 use super::html::{Attribute, Html};
-use super::silence::renewed_by;
+use super::part::renewed_by;
 use crate::live::{Happening, Timeline, TimelineAttempt, of_ms};
 
 /// Writes the drawing and what its marks mean.
@@ -77,6 +77,7 @@ impl Scale {
 }
 
 fn axis(html: &mut Html, scale: &Scale) {
+    html.leaf("span", "gutter", "");
     let svg: [Attribute<'_>; 2] = [("class", &"axis"), ("height", &18)];
     html.tag("svg", &svg, |html| {
         for mark in scale.marks() {
@@ -104,8 +105,8 @@ fn waits(html: &mut Html, timeline: &Timeline, scale: &Scale) {
     if waits.is_empty() {
         return;
     }
-    html.leaf("p", "name", "waits");
-    let svg: [Attribute<'_>; 2] = [("class", &"track"), ("height", &14)];
+    html.leaf("span", "gutter", "waits");
+    let svg: [Attribute<'_>; 2] = [("class", &"track waits"), ("height", &16)];
     html.tag("svg", &svg, |html| {
         for wait in waits {
             let mut later = timeline
@@ -124,7 +125,7 @@ fn waits(html: &mut Html, timeline: &Timeline, scale: &Scale) {
                 kind,
                 scale,
                 (wait.at_ms, end),
-                (1, 12),
+                (2, 12),
                 super::story::words(&wait.what),
             );
         }
@@ -148,6 +149,13 @@ fn track(html: &mut Html, timeline: &Timeline, attempt: &TimelineAttempt, scale:
         html.text(format_args!(" {}", record.upstream));
         if !attempt.live {
             html.leaf("span", "sub", ending(attempt));
+        }
+    });
+    html.group("span", "gutter", |html| {
+        html.leaf("span", "of-phases", "phase");
+        html.leaf("span", "of-beats", "beats");
+        for clock in Clock::ALL {
+            html.leaf("span", "", clock.name());
         }
     });
     let svg: [Attribute<'_>; 2] = [("class", &"track"), ("height", &TRACK)];
@@ -180,7 +188,7 @@ fn track(html: &mut Html, timeline: &Timeline, attempt: &TimelineAttempt, scale:
             }
         }
         for tick in &attempt.ticks {
-            line(html, "beat", &scale.at(tick.at_ms), PHASES + 2, PHASES + 9);
+            line(html, "beat", &scale.at(tick.at_ms), PHASES + 3, PHASES + 13);
         }
         for event in &timeline.events {
             if matches!(event.what, Happening::Notice { n, .. } if n == record.n) {
@@ -195,15 +203,10 @@ fn track(html: &mut Html, timeline: &Timeline, attempt: &TimelineAttempt, scale:
             let (from, to) = (silence.from_ms, silence.to_ms);
             let name = silence.clock.name();
             let words = format!("{name} clock stood for {}", of_ms(to.saturating_sub(from)));
-            block(html, "stood", scale, (from, to), (top, LANE - 2), words);
+            block(html, "stood", scale, (from, to), (top + 5, LANE - 9), words);
         }
         if attempt.cut.is_some() {
             line(html, "cut", &scale.at(end), 0, TRACK);
-        }
-    });
-    html.group("div", "lanes", |html| {
-        for clock in Clock::ALL {
-            html.leaf("span", "", clock.name());
         }
     });
 }
@@ -307,11 +310,11 @@ fn told(timeline: &Timeline) -> String {
 /// The height of an attempt.
 const TRACK: u32 = LANES + 4 * LANE;
 /// The height of its phases.
-const PHASES: u32 = 20;
+const PHASES: u32 = 18;
 /// Where the lanes of its clocks begin.
-const LANES: u32 = PHASES + 12;
+const LANES: u32 = PHASES + 16;
 /// The height of a lane.
-const LANE: u32 = 8;
+const LANE: u32 = 15;
 const MOST_MARKS: u64 = 8;
 const STEPS_MS: [u64; 18] = [
     10, 20, 50, 100, 250, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000,

@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use lifesign_core::Clock;
+
 use super::html::{Attribute, Html};
 use crate::live::State;
 
@@ -14,6 +16,19 @@ pub(super) fn badge(html: &mut Html, kind: &str, word: &str) {
 /// Writes the state of a call.
 pub(super) fn state(html: &mut Html, state: State) {
     badge(html, state.name(), state.label());
+}
+
+/// Writes a plain sentence. Numbers stay with their units.
+pub(super) fn sentence(html: &mut Html, sentence: &str) {
+    let mut last = ' ';
+    let joined = sentence.char_indices().map(|(at, character)| {
+        let behind = sentence.get(at + 1..).and_then(|rest| rest.chars().next());
+        let is_unit = behind.is_some_and(|next| next.is_ascii_lowercase());
+        let is_joint = character == ' ' && last.is_ascii_digit() && is_unit;
+        last = character;
+        if is_joint { '\u{a0}' } else { character }
+    });
+    html.leaf("p", "sentence", joined.collect::<String>());
 }
 
 /// Writes something that a program would read: an id, a setting, a code.
@@ -118,4 +133,14 @@ pub(super) fn fact(html: &mut Html, term: &str, inside: impl FnOnce(&mut Html)) 
         html.leaf("dt", "", term);
         html.tag("dd", &[], inside);
     });
+}
+
+/// Returns what sets a clock back to zero, for people.
+pub(super) const fn renewed_by(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Raw => "any byte, heartbeats included",
+        Clock::Event => "a sign of work",
+        Clock::Content => "reasoning or output",
+        Clock::Output => "output",
+    }
 }

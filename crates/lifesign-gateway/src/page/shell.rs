@@ -3,7 +3,7 @@
 use super::html::{Attribute, Html};
 use super::view::View;
 use super::{calls, silence, story, upstreams};
-use crate::live::{Health, Snapshot, State, Timeline};
+use crate::live::{Snapshot, State, Timeline};
 
 /// What the page shows.
 pub(super) enum Shown<'a> {
@@ -164,11 +164,10 @@ fn nav(html: &mut Html, snapshot: &Snapshot, current: &View) {
         .iter()
         .filter_map(|state| states.get(state))
         .sum();
-    let is_ill = |health| matches!(health, Health::Failing | Health::Broken | Health::Held);
     let ill = snapshot
         .upstreams
         .iter()
-        .filter(|upstream| is_ill(upstream.health))
+        .filter(|upstream| upstream.health.is_ill())
         .count();
     let failed = snapshot.summary.hour.failed;
     let views = [

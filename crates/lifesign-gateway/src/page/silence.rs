@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use lifesign_core::{Clock, Phase};
+use lifesign_core::Phase;
 
 use super::html::{Attribute, Html};
 use super::part::{cell, row, table};
@@ -245,13 +245,3 @@ const HEIGHT: u32 = 96;
 const FOOT: u32 = 16;
 /// The shortest gap that is counted.
 const FIRST_MS: u64 = 100;
-
-/// How a clock is told in a legend.
-pub(super) const fn renewed_by(clock: Clock) -> &'static str {
-    match clock {
-        Clock::Raw => "any byte",
-        Clock::Event => "an event",
-        Clock::Content => "content or reasoning",
-        Clock::Output => "output",
-    }
-}

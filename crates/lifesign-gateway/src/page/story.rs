@@ -131,8 +131,8 @@ fn one(html: &mut Html, timeline: &Timeline) {
         }
     });
     match (&timeline.now, &timeline.ended) {
-        (Some(now), _) => html.leaf("p", "sentence", &now.sentence),
-        (None, Some(ended)) => html.leaf("p", "sentence", &ended.sentence),
+        (Some(now), _) => part::sentence(html, &now.sentence),
+        (None, Some(ended)) => part::sentence(html, &ended.sentence),
         (None, None) => {}
     }
     if let Some(ended) = &timeline.ended {

@@ -11,7 +11,12 @@ pub(super) fn draw(html: &mut Html, snapshot: &Snapshot) {
         return;
     }
     html.group("div", "cards", |html| {
-        for upstream in &snapshot.upstreams {
+        // Who is woken at night looks for those in trouble.
+        let (ill, well): (Vec<_>, Vec<_>) = snapshot
+            .upstreams
+            .iter()
+            .partition(|upstream| upstream.health.is_ill());
+        for upstream in ill.into_iter().chain(well) {
             html.tag(
                 "article",
                 &[("class", &"card"), ("data-key", &upstream.name)],
@@ -26,7 +31,7 @@ fn card(html: &mut Html, upstream: &UpstreamNow) {
         html.leaf("h2", "", &upstream.name);
         health(html, upstream.health);
     });
-    html.leaf("p", "sentence", &upstream.sentence);
+    part::sentence(html, &upstream.sentence);
     html.group("dl", "facts", |html| {
         fact(html, "First token", |html| match &upstream.first_content {
             Some(first) => {
@@ -34,7 +39,12 @@ fn card(html: &mut Html, upstream: &UpstreamNow) {
                 html.leaf("span", "sub", " p50");
                 html.text(" ");
                 html.leaf("strong", "", of_ms(first.p95_ms));
-                html.leaf("span", "sub", format_args!(" p95 of {}", first.count));
+                html.leaf("span", "sub", " p95");
+                html.leaf(
+                    "span",
+                    "sub of",
+                    format_args!("of {} attempts", first.count),
+                );
             }
             None => html.leaf("span", "quiet", "none yet"),
         });
