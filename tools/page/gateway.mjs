@@ -27,7 +27,7 @@ async function start(args, sign) {
   const child = spawn(program, args, {
     cwd: directory,
     stdio: ["ignore", "ignore", "pipe"],
-    env: { PATH: process.env.PATH },
+    env: { PATH: process.env.PATH, LIFESIGN_TEST_ADMIN: process.env.LIFESIGN_TEST_ADMIN ?? "" },
   });
   children.add(child);
   const said = [];

@@ -81,7 +81,7 @@ function show(html) {
   const hadFocus = live.contains(document.activeElement);
   const drawn = new DOMParser().parseFromString(`<div id="live">${html}</div>`, "text/html");
   const next = drawn.getElementById("live");
-  localTimes(next);
+  localise(next);
   morph(live, next);
   const title = document.getElementById("title");
   document.title = `${title.textContent} - lifesign`;
@@ -92,11 +92,14 @@ function show(html) {
   movesFocus = false;
 }
 
-// Times of day are the reader's own.
-function localTimes(within) {
+// Times of day are the reader's own, and so is the address.
+function localise(within) {
   for (const time of within.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
     time.textContent = "full" in time.dataset ? at.toLocaleString() : at.toLocaleTimeString();
+  }
+  for (const code of within.querySelectorAll("[data-origin]")) {
+    code.textContent = code.textContent.replace("http://127.0.0.1:4631", location.origin);
   }
 }
 
@@ -183,7 +186,7 @@ live.addEventListener("submit", async (event) => {
 });
 
 document.documentElement.classList.add("has-script");
-localTimes(live);
+localise(live);
 const isLocked = document.getElementById("unlock") || document.querySelector(".locked");
 if (!isLocked || key.get() !== null) {
   watch();

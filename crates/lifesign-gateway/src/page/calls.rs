@@ -114,10 +114,27 @@ fn what(html: &mut Html, call: &CallNow) {
 fn beats(html: &mut Html, call: &CallNow) {
     let heard = call.heartbeats.total();
     if heard > 0 {
-        html.leaf("span", "", format_args!("{heard} heartbeats in"));
+        html.leaf(
+            "span",
+            "",
+            format_args!("{heard} {} in", plural(heard, "heartbeat")),
+        );
     }
     if call.beats > 0 {
-        html.leaf("span", "", format_args!("{} beats out", call.beats));
+        html.leaf(
+            "span",
+            "",
+            format_args!("{} {} out", call.beats, plural(call.beats, "beat")),
+        );
+    }
+}
+
+/// Returns a word for so many.
+fn plural(count: u64, one: &str) -> String {
+    if count == 1 {
+        one.to_owned()
+    } else {
+        format!("{one}s")
     }
 }
 
@@ -294,7 +311,15 @@ fn empty(html: &mut Html, snapshot: &Snapshot) {
             "Nothing has come through this gateway in the last hour. Send a first call, or change \
              the base URL of a program that calls a model:",
         );
-        html.group("pre", "", |html| html.leaf("code", "", FIRST_CALL));
+        html.tag(
+            "pre",
+            &[("tabindex", &"0"), ("aria-label", &"A first call")],
+            |html| {
+                html.tag("code", &[("data-origin", &"")], |html| {
+                    html.text(FIRST_CALL)
+                });
+            },
+        );
         html.group("p", "quiet", |html| {
             html.text(
                 "The model must be one that an upstream has. Programs keep all else as it is: ",

@@ -193,7 +193,7 @@ fn nav(html: &mut Html, snapshot: &Snapshot, current: &View) {
                 }
                 html.tag("a", &attributes, |html| {
                     html.text(view.title());
-                    if let Some((count, of, is_bad)) = count {
+                    if let Some((count, of, is_bad)) = count.filter(|(count, ..)| *count > 0) {
                         let class = if is_bad { "count is-bad" } else { "count" };
                         html.text(" ");
                         html.tag("span", &[("class", &class)], |html| {
