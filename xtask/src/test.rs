@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use crate::bench;
 use crate::llama;
+use crate::page;
 use crate::sdks;
 use crate::step::{Steps, say, succeed};
 use crate::tool::{cargo, has_subcommand};
@@ -12,6 +13,7 @@ pub(crate) fn run(filter: &[&str]) -> Result<()> {
     let mut steps = Steps::new();
     let llama = steps.run("llama", llama::set_up)?;
     let sdks = steps.run("sdks", sdks::set_up)?;
+    let browser = steps.run("browser", || page::set_up(&sdks.node))?;
     steps.run("format", || {
         succeed(&mut cargo(&["fmt", "--all", "--check"]))
     })?;
@@ -41,14 +43,16 @@ pub(crate) fn run(filter: &[&str]) -> Result<()> {
                 "--examples",
             ])
         };
-        // Here a test that has no server or no client fails instead of skipping itself, and every run
+        // Here a test that has no server, client or browser fails instead of skipping itself, and every run
         // tries the same inputs: new ones are sought by `cargo xtask fuzz`, and without this variable.
         tests
             .args(filter)
             .envs(llama.variables())
             .envs(sdks.variables())
+            .envs(browser.variables())
             .env("LIFESIGN_REQUIRE_LLAMA", "1")
             .env("LIFESIGN_REQUIRE_SDKS", "1")
+            .env("LIFESIGN_REQUIRE_BROWSER", "1")
             .env("PROPTEST_RNG_SEED", "1");
         succeed(&mut tests)
     })?;

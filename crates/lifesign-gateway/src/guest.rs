@@ -87,6 +87,18 @@ pub(crate) fn check_content(
     Ok(())
 }
 
+/// Refuses what a browser says that a page of another site asks for; another port is another site.
+///
+/// Programs say nothing of the kind, and a person who types an address has no site.
+pub(crate) fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut sites = headers.get_all("sec-fetch-site").iter();
+    if sites.all(|site| site == "same-origin" || site == "none") {
+        Ok(())
+    } else {
+        Err(CROSS_SITE)
+    }
+}
+
 /// Refuses what asks for a proxy, and paths that could climb out of an upstream's base path.
 fn check_target(parts: &Parts) -> Result<(), Refusal> {
     if parts.method == Method::CONNECT {

@@ -213,6 +213,7 @@ pub(super) fn of_upstream(upstream: &UpstreamNow) -> String {
             _ => format!("{in_flight} of {concurrency} places taken, nothing ended here yet"),
         },
         Health::Good if failed > 0 => failing(),
+        Health::Good if attempts == 1 => "1 attempt in the last hour, none failed".to_owned(),
         Health::Good => format!("{attempts} attempts in the last hour, none failed"),
     }
 }

@@ -72,9 +72,10 @@ mod tests {
     fn no_file_names_another_host() {
         for asset in &ASSETS {
             let mut named = asset.content.split("://").skip(1);
-            // A namespace is a name that nobody fetches.
+            // A namespace is a name that nobody fetches, and an example is this machine.
+            let known = ["www.w3.org/2000/svg", "127.0.0.1:4631"];
             assert!(
-                named.all(|rest| rest.starts_with("www.w3.org/2000/svg")),
+                named.all(|rest| known.iter().any(|known| rest.starts_with(known))),
                 "{}",
                 asset.name
             );

@@ -20,15 +20,23 @@ pub(super) fn state(html: &mut Html, state: State) {
 
 /// Writes a plain sentence. Numbers stay with their units.
 pub(super) fn sentence(html: &mut Html, sentence: &str) {
-    let mut last = ' ';
-    let joined = sentence.char_indices().map(|(at, character)| {
-        let behind = sentence.get(at + 1..).and_then(|rest| rest.chars().next());
-        let is_unit = behind.is_some_and(|next| next.is_ascii_lowercase());
-        let is_joint = character == ' ' && last.is_ascii_digit() && is_unit;
-        last = character;
-        if is_joint { '\u{a0}' } else { character }
-    });
-    html.leaf("p", "sentence", joined.collect::<String>());
+    html.leaf("p", "sentence", with_units(sentence));
+}
+
+/// Returns a text whose numbers stay on one line with their units.
+fn with_units(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    let mut words = text.split(' ').peekable();
+    while let Some(word) = words.next() {
+        joined.push_str(word);
+        if let Some(next) = words.peek() {
+            let is_number = word.ends_with(|last: char| last.is_ascii_digit());
+            let unit = next.trim_end_matches(|last: char| !last.is_ascii_alphanumeric());
+            let is_joint = is_number && UNITS.contains(&unit);
+            joined.push(if is_joint { '\u{a0}' } else { ' ' });
+        }
+    }
+    joined
 }
 
 /// Writes something that a program would read: an id, a setting, a code.
@@ -142,5 +150,49 @@ pub(super) const fn renewed_by(clock: Clock) -> &'static str {
         Clock::Event => "a sign of work",
         Clock::Content => "reasoning or output",
         Clock::Output => "output",
+    }
+}
+
+const UNITS: [&str; 4] = ["ms", "s", "min", "h"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_with_their_units_and_nothing_else_does() {
+        let text = with_units("silent for 31 min 2 s; 1 attempt, (limit 45 s) 3 s.");
+
+        assert_eq!(
+            text,
+            "silent for 31\u{a0}min 2\u{a0}s; 1 attempt, (limit 45\u{a0}s) 3\u{a0}s."
+        );
+    }
+
+    #[test]
+    fn a_bar_is_never_wider_than_its_limit_and_says_how_far_it_is() {
+        let drawn = |value, limit| {
+            let mut html = Html::default();
+            let bar = Bar {
+                label: "raw",
+                value,
+                limit,
+                text: "so far",
+                runs: true,
+            };
+            bar.draw(&mut html);
+            html.into_string()
+        };
+
+        assert!(drawn(30, Some(40)).contains("class=\"bar is-near\""));
+        assert!(drawn(30, Some(40)).contains("width=\"75%\""));
+        let over = drawn(99, Some(40));
+        assert!(
+            over.contains("is-due") && over.contains("width=\"100%\""),
+            "{over}"
+        );
+        assert!(over.contains("aria-valuenow=\"40\""), "{over}");
+        assert!(drawn(0, Some(0)).contains("width=\"100%\""));
+        assert!(!drawn(30, None).contains("role=\"meter\""));
     }
 }

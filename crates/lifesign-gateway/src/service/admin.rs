@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::path::Action;
 use crate::body::Body;
-use crate::guest::{KeyHash, check_content, credentials};
+use crate::guest::{KeyHash, check_content, check_site, credentials};
 use crate::hub::{Hub, Plan};
 use crate::live::{Seen, breaker, doing};
 use crate::refusal::Refusal;
@@ -147,6 +147,9 @@ pub(super) fn watch(
 
 /// Lets those in who have the admin key, or where nobody has a key whoever is on this machine.
 pub(super) fn admit(plan: &Plan, peer: &Peer, parts: &Parts) -> Result<(), Refusal> {
+    if parts.method == Method::POST {
+        check_site(&parts.headers)?;
+    }
     if let Some(expected) = &plan.admin_key {
         let shows_it = credentials(&parts.headers).any(|shown| KeyHash::of(shown) == *expected);
         return if shows_it { Ok(()) } else { Err(NO_ADMIN) };

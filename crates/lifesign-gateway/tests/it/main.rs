@@ -30,6 +30,8 @@ mod nested;
 #[cfg(test)]
 mod pace;
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod passing;
 #[cfg(test)]
 mod play;
