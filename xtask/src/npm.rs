@@ -51,6 +51,8 @@ pub(crate) fn modules(node: &Node, tools: &Path, home: &Path, names: &[&str]) ->
             .arg(&node.npm)
             .args(quiet)
             .args(["--omit=optional", "--ignore-scripts"])
+            // What the chores print is read by a shell.
+            .stdout(std::io::stderr())
             .current_dir(home),
     )?;
     // Last, so that an interrupted installation starts over.

@@ -17,6 +17,7 @@ const confirmation = document.getElementById("confirm");
 
 // Whoever watches now; another view is another watch.
 let watching = new AbortController();
+let watched = location.search;
 let movesFocus = false;
 
 class Refused extends Error {}
@@ -25,6 +26,7 @@ async function watch() {
   watching.abort();
   const mine = new AbortController();
   watching = mine;
+  watched = location.search;
   let streamAt = 0;
   while (watching === mine) {
     try {
@@ -160,7 +162,9 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// A step to a place within a view is none to another view.
 window.addEventListener("popstate", () => {
+  if (location.search === watched) return;
   movesFocus = true;
   watch();
 });

@@ -204,3 +204,78 @@ const HOUR: Duration = Duration::from_hours(1);
 const MINUTES: u64 = 60;
 /// More than tell a quantile apart, and few enough to sort in no time.
 const MOST_FIRST: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use lifesign_core::{Phase, Tally};
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    const fn mins(minutes: u64) -> Duration {
+        Duration::from_mins(minutes)
+    }
+
+    fn attempt(outcome: AttemptOutcome, first_content_ms: Option<u64>) -> AttemptRecord {
+        let mut attempt = AttemptRecord::new(
+            1,
+            "acme",
+            Phase::AfterContent,
+            &Tally::default(),
+            Duration::ZERO,
+        );
+        attempt.outcome = outcome;
+        attempt.sent_ms = Some(100);
+        attempt.first_content_ms = first_content_ms;
+        attempt
+    }
+
+    #[test]
+    fn what_is_older_than_an_hour_is_forgotten() {
+        let mut hour = Hour::default();
+        let failed = AttemptOutcome::Failed(FailureCode::RawSilent);
+        hour.handle_attempt(&attempt(failed, None), mins(1));
+        hour.handle_attempt(&attempt(AttemptOutcome::Completed, Some(400)), mins(30));
+
+        let both = hour.of_upstream("acme", mins(59));
+        let one = hour.of_upstream("acme", mins(61));
+        let none = hour.of_upstream("acme", mins(91));
+
+        assert_eq!((both.attempts, both.failed), (2, 1));
+        assert_eq!((one.attempts, one.failed), (1, 0));
+        assert_eq!(one.first_content.unwrap().p50_ms, 300);
+        assert_eq!((none.attempts, none.first_content), (0, None));
+        hour.forget(mins(91), |_| false);
+        assert!(hour.upstreams.is_empty());
+    }
+
+    #[test]
+    fn quantiles_are_of_the_latest_that_brought_content() {
+        let mut hour = Hour::default();
+        for took in 1..=300 {
+            let ended = attempt(AttemptOutcome::Completed, Some(100 + took));
+            hour.handle_attempt(&ended, mins(1));
+        }
+
+        let first = hour.of_upstream("acme", mins(2)).first_content.unwrap();
+
+        // Of 45 to 300.
+        assert_eq!((first.p50_ms, first.p95_ms, first.count), (172, 288, 256));
+        assert_eq!(quantile(&[7], 95), Some(7));
+        assert_eq!(quantile(&[], 50), None);
+    }
+
+    #[test]
+    fn what_a_caller_does_is_no_failure_of_the_upstream() {
+        let mut hour = Hour::default();
+        for code in FailureCode::ALL {
+            hour.handle_attempt(&attempt(AttemptOutcome::Failed(code), None), mins(1));
+        }
+
+        let ended = hour.of_upstream("acme", mins(1));
+
+        assert_eq!((ended.attempts, ended.failed), (23, 16));
+        let mut failures = ended.failures.iter();
+        assert!(!failures.any(|failure| failure.code == FailureCode::Cancelled));
+    }
+}

@@ -256,3 +256,6 @@ pub(crate) fn of_ms(ms: u64) -> String {
 pub(crate) fn limit_of_ms(ms: u64) -> String {
     human_limit(Duration::from_millis(ms))
 }
+
+#[cfg(test)]
+mod tests;

@@ -234,3 +234,6 @@ const QUIET: Duration = Duration::from_secs(10);
 const BEATING: Duration = Duration::from_secs(30);
 /// From when on a caller that does not read is called so.
 const UNREAD: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests;

@@ -316,7 +316,7 @@ fn empty(html: &mut Html, snapshot: &Snapshot) {
             &[("tabindex", &"0"), ("aria-label", &"A first call")],
             |html| {
                 html.tag("code", &[("data-origin", &"")], |html| {
-                    html.text(FIRST_CALL)
+                    html.text(FIRST_CALL);
                 });
             },
         );
