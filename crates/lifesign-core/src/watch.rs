@@ -242,8 +242,8 @@ impl Watch {
 
     /// Records what one whole frame proves.
     ///
-    /// This is called for every frame of a stream. It stores times and counts, allocates nothing
-    /// (all that it touches is `Copy`) and works out no deadline.
+    /// This is called for every frame of a stream. It stores times and counts and works out no
+    /// deadline. It allocates where the first heartbeat or the first gap is kept, and nothing else.
     #[inline]
     pub fn handle_frame(&mut self, sign: Sign, at: Duration) {
         let now = self.advance(at);

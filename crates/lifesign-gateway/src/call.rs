@@ -521,7 +521,7 @@ impl Call {
                                 n: self.next_number(),
                                 number: notice.number,
                                 phase: notice.phase,
-                                clocks_ms: ages,
+                                clocks_ms: Box::new(ages),
                             });
                         }
                         AttemptStep::Ended(end) => {

@@ -83,6 +83,11 @@ impl Watch {
     pub const fn trace(&self) -> &Trace {
         &self.trace
     }
+
+    /// Takes what of the attempt's course is worth drawing, of an attempt that has ended.
+    pub fn take_trace(&mut self) -> Trace {
+        std::mem::take(&mut self.trace)
+    }
 }
 
 #[cfg(test)]

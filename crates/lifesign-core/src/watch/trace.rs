@@ -9,14 +9,14 @@ use crate::duration::whole_millis;
 
 /// The heartbeats and the longest silences of one attempt, with when they were.
 ///
-/// It has a fixed size, however long the attempt lasts: heartbeats that come close to one another
-/// are one tick, and how close that is grows with their number; of each clock's silences the
-/// longest are kept. It is touched where a heartbeat or a gap worth drawing ends, never by the
-/// ordinary frames of a stream.
-#[derive(Clone, Copy, Debug, Default)]
+/// It is bounded, however long the attempt lasts: heartbeats that come close to one another are one
+/// tick, and how close that is grows with their number; of each clock's silences the longest are
+/// kept. It is touched where a heartbeat comes or a gap worth drawing ends, never by the ordinary
+/// frames of a stream, and takes no room before.
+#[derive(Clone, Debug, Default)]
 pub struct Trace {
-    ticks: Ticks,
-    silences: [Silences; 4],
+    ticks: Option<Box<Ticks>>,
+    silences: Option<Box<[Silences; 4]>>,
 }
 
 /// Heartbeats that came close to one another.
@@ -42,9 +42,12 @@ pub struct Silence {
 impl Trace {
     /// Returns the heartbeats, in order.
     pub fn ticks(&self) -> Vec<Tick> {
+        let Some(ticks) = &self.ticks else {
+            return Vec::new();
+        };
         let Ticks {
             at_ms, counts, len, ..
-        } = &self.ticks;
+        } = &**ticks;
         let ticks = at_ms.iter().zip(counts).take(usize::from(*len));
         ticks
             .map(|(at_ms, count)| Tick {
@@ -57,7 +60,8 @@ impl Trace {
     /// Returns the longest silences of each clock, in order.
     pub fn silences(&self) -> Vec<Silence> {
         let mut silences = Vec::new();
-        for (clock, of_clock) in Clock::ALL.into_iter().zip(&self.silences) {
+        let of_clocks = self.silences.iter().flat_map(|silences| silences.iter());
+        for (clock, of_clock) in Clock::ALL.into_iter().zip(of_clocks) {
             let kept = of_clock.0.iter().filter(|(from, to)| to > from);
             silences.extend(kept.map(|(from, to)| Silence {
                 clock,
@@ -70,7 +74,7 @@ impl Trace {
     }
 
     pub(super) fn note_beat(&mut self, at: Duration) {
-        self.ticks.add(millis(at));
+        self.ticks.get_or_insert_default().add(millis(at));
     }
 
     /// Notes that a gap of `clock` has ended at `at`.
@@ -79,7 +83,8 @@ impl Trace {
         if gap < SHORTEST_DRAWN {
             return;
         }
-        let kept = &mut self.silences[clock as usize].0;
+        let silences = self.silences.get_or_insert_default();
+        let kept = &mut silences[clock as usize].0;
         let shortest = kept.iter_mut().min_by_key(|(from, to)| to - from);
         if let Some(shortest) = shortest
             && shortest.1 - shortest.0 < millis(gap)

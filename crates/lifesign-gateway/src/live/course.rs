@@ -37,7 +37,7 @@ impl Course {
     }
 
     /// Keeps an attempt that has ended.
-    pub(crate) fn keep(&mut self, mut ended: Box<AttemptEnded>, trace: &Trace) {
+    pub(crate) fn keep(&mut self, mut ended: Box<AttemptEnded>, trace: Trace) {
         let at = Duration::from_millis(ended.attempt.ended_ms);
         let (n, outcome) = (ended.attempt.n, ended.attempt.outcome);
         self.note(at, Happening::AttemptEnded { n, outcome });
@@ -46,7 +46,6 @@ impl Course {
             shorten(model);
         }
         if self.attempts.len() < MOST_ATTEMPTS {
-            let trace = *trace;
             self.attempts.push(PastAttempt { ended, trace });
         }
     }

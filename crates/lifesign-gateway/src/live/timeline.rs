@@ -106,7 +106,7 @@ pub enum Happening {
         /// Where the attempt stood.
         phase: Phase,
         /// The age of each clock.
-        clocks_ms: Ages,
+        clocks_ms: Box<Ages>,
     },
     /// An attempt ended.
     AttemptEnded {
