@@ -1,7 +1,7 @@
 // What a screen reader is told without being asked: changes of state, never the passing of time.
 
 const place = document.getElementById("said");
-let counted;
+let known;
 
 export function say(text) {
   // The same again has to be another text to be read again.
@@ -10,11 +10,11 @@ export function say(text) {
 
 // Tells what has become worse since the last time.
 export function compare() {
-  const bad = [...document.querySelectorAll("nav.views .count.is-bad")];
-  const now = new Map(bad.map((count) => [count.lastElementChild.textContent.trim(), parseInt(count.textContent, 10)]));
-  if (counted) {
-    const worse = [...now].filter(([what, count]) => count > (counted.get(what) ?? 0));
-    if (worse.length > 0) say(worse.map(([what, count]) => `${count} ${what}`).join(", "));
+  const now = new Map();
+  for (const { dataset } of document.querySelectorAll("[data-bad]")) {
+    now.set(dataset.of, Number(dataset.bad));
   }
-  counted = now;
+  const worse = [...now].filter(([of, count]) => count > (known?.get(of) ?? 0));
+  if (known && worse.length > 0) say(worse.map(([of, count]) => `${count} ${of}`).join(", "));
+  known = now;
 }

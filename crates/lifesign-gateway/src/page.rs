@@ -186,6 +186,3 @@ const NO_FILE: Refusal = Refusal::new(
     "not_found",
     "the page has no file of this name",
 );
-
-#[cfg(test)]
-mod tests;

@@ -92,3 +92,6 @@ impl Recent {
 
 const MOST_COMPLETED: usize = 128;
 const MOST_OTHERS: usize = 256;
+
+#[cfg(test)]
+mod tests;

@@ -71,3 +71,48 @@ const PHASES: [Phase; 4] = [
 ];
 
 const COUNTS: usize = Gaps::LIMITS_MS.len() + 1;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lifesign_core::{Bounds, CallShape, Progress, Sign, Watch};
+    use lifesign_wire::Wire;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn gaps(seconds: u64) -> Gaps {
+        let shape = CallShape {
+            streamed: true,
+            max_tokens: None,
+            wire: Wire::OPENAI_CHAT.defaults(),
+        };
+        let mut watch = Watch::new(&Bounds::default(), &shape, Duration::ZERO, Duration::ZERO);
+        watch.handle_sending(Duration::ZERO);
+        watch.handle_headers(Duration::ZERO);
+        watch.handle_frame(Sign::of(Progress::Output), Duration::from_secs(seconds));
+        watch.into_gaps()
+    }
+
+    #[test]
+    fn gaps_of_attempts_add_up_by_upstream() {
+        let mut silences = Silences::default();
+        silences.add("acme", &gaps(3));
+        silences.add("acme", &gaps(4));
+        silences.add("other", &gaps(40));
+        silences.add("none", &Gaps::default());
+
+        let raw = silences
+            .of("acme")
+            .find(|(phase, clock, _)| (*phase, *clock) == (Phase::BeforeContent, Clock::Raw));
+
+        let (_, _, raw) = raw.unwrap();
+        assert_eq!((raw.counts[4], raw.counts.iter().sum::<u64>()), (2, 2));
+        assert_eq!(raw.longest_ms, 4_000);
+        assert_eq!(silences.of("none").count(), 0);
+        silences.forget(|name| name == "other");
+        assert_eq!(silences.of("acme").count(), 0);
+        assert!(silences.of("other").count() > 0);
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lifesign_core::duration::whole_millis;
-use lifesign_core::{AttemptRecord, Clock, FailureReport, Silence, Trace, Watch};
+use lifesign_core::{AttemptRecord, Clock, FailureReport, Silence, Watch};
 
 use super::Live;
 use super::course::PastAttempt;
@@ -124,7 +124,7 @@ fn past_attempt(past: &PastAttempt) -> TimelineAttempt {
         profile: Some(ended.profile.clone()),
         cut: failure.and_then(|failure| cut_by(failure, Some(&ended.attempt.upstream))),
         reason: failure.map(|failure| words(failure).into_owned()),
-        ticks: Trace::ticks(trace),
+        ticks: trace.ticks(),
         silences: trace.silences(),
     }
 }

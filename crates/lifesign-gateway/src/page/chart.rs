@@ -320,3 +320,33 @@ const STEPS_MS: [u64; 18] = [
     10, 20, 50, 100, 250, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000,
     300_000, 600_000, 1_800_000, 3_600_000,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_axis_has_few_marks_at_round_times() {
+        let marks = |whole_ms| Scale { whole_ms }.marks();
+
+        assert_eq!(
+            marks(8_300),
+            (0..=8).map(|at| at * 1_000).collect::<Vec<_>>()
+        );
+        assert_eq!(marks(95_000), [0, 20_000, 40_000, 60_000, 80_000]);
+        assert_eq!(marks(5), [0]);
+        for whole_ms in [1, 77, 999, 12_345, 600_000, 3_600_000, 86_400_000] {
+            assert!((1..=9).contains(&marks(whole_ms).len()), "{whole_ms}");
+        }
+    }
+
+    #[test]
+    fn what_is_later_than_the_end_stands_at_the_end() {
+        let scale = Scale { whole_ms: 1_000 };
+
+        assert_eq!(scale.at(250), "25.00%");
+        assert_eq!(scale.at(5_000), "100.00%");
+        assert_eq!(scale.wide(900, 1_000), "10.00%");
+        assert_eq!(scale.wide(900, 100), "0.00%");
+    }
+}

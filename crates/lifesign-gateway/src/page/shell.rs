@@ -159,52 +159,99 @@ fn main(html: &mut Html, inside: impl FnOnce(&mut Html)) {
 }
 
 fn nav(html: &mut Html, snapshot: &Snapshot, current: &View) {
-    let states = &snapshot.summary.states;
-    let bad: usize = [State::Silent, State::Alive]
-        .iter()
-        .filter_map(|state| states.get(state))
-        .sum();
-    let ill = snapshot
-        .upstreams
-        .iter()
-        .filter(|upstream| upstream.health.is_ill())
-        .count();
-    let failed = snapshot.summary.hour.failed;
-    let views = [
-        (
-            View::Calls,
-            Some((snapshot.summary.calls as u64, "under way", bad > 0)),
-        ),
-        (
-            View::Timeline(None),
-            Some((failed, "failed in the last hour", failed > 0)),
-        ),
-        (View::Upstreams, Some((ill as u64, "in trouble", ill > 0))),
-        (View::Silence, None),
-    ];
     html.tag(
         "nav",
         &[("class", &"views"), ("aria-label", &"Views")],
         |html| {
-            for (view, count) in views {
-                let mut attributes: Vec<Attribute<'_>> = vec![("href", &view), ("data-view", &"")];
+            for (view, count) in counts(snapshot) {
+                let mut attributes: Vec<Attribute<'_>> = vec![("href", &view)];
                 if view.name() == current.name() {
                     attributes.push(("aria-current", &"page"));
                 }
                 html.tag("a", &attributes, |html| {
                     html.text(view.title());
-                    if let Some((count, of, is_bad)) = count.filter(|(count, ..)| *count > 0) {
-                        let class = if is_bad { "count is-bad" } else { "count" };
-                        html.text(" ");
-                        html.tag("span", &[("class", &class)], |html| {
-                            html.text(count);
-                            html.leaf("span", "unseen", format_args!(" {of}"));
-                        });
+                    if let Some(count) = count.filter(|count| count.all > 0) {
+                        count.draw(html);
                     }
                 });
             }
         },
     );
+}
+
+/// What stands beside the name of a view.
+struct Count {
+    all: u64,
+    of: &'static str,
+    bad: u64,
+    of_bad: &'static str,
+}
+
+impl Count {
+    /// Writes it. What is bad of it the script reads out when it grows.
+    fn draw(&self, html: &mut Html) {
+        html.text(" ");
+        let is_bad = self.bad > 0;
+        let mut attributes: Vec<Attribute<'_>> = vec![("class", &"count")];
+        if is_bad {
+            attributes = vec![
+                ("class", &"count is-bad"),
+                ("data-bad", &self.bad),
+                ("data-of", &self.of_bad),
+            ];
+        }
+        html.tag("span", &attributes, |html| {
+            html.text(self.all);
+            html.leaf("span", "unseen", format_args!(" {}", self.of));
+            if is_bad {
+                let (bad, of_bad) = (self.bad, self.of_bad);
+                html.leaf("span", "unseen", format_args!(", {bad} {of_bad}"));
+            }
+        });
+    }
+}
+
+fn counts(snapshot: &Snapshot) -> [(View, Option<Count>); 4] {
+    let states = &snapshot.summary.states;
+    let of_states = |wanted: &[State]| {
+        let counts = wanted.iter().filter_map(|state| states.get(state));
+        counts.sum::<usize>() as u64
+    };
+    let upstreams = snapshot.upstreams.iter();
+    let ill = upstreams
+        .filter(|upstream| upstream.health.is_ill())
+        .count() as u64;
+    let failed = snapshot.summary.hour.failed;
+    [
+        (
+            View::Calls,
+            Some(Count {
+                all: snapshot.summary.calls as u64,
+                of: "under way",
+                bad: of_states(&[State::Silent, State::Alive]),
+                of_bad: "calls show no work",
+            }),
+        ),
+        (
+            View::Timeline(None),
+            Some(Count {
+                all: failed,
+                of: "to look at",
+                bad: failed,
+                of_bad: "calls failed in the last hour",
+            }),
+        ),
+        (
+            View::Upstreams,
+            Some(Count {
+                all: ill,
+                of: "to look at",
+                bad: ill,
+                of_bad: "upstreams in trouble",
+            }),
+        ),
+        (View::Silence, None),
+    ]
 }
 
 fn locked(html: &mut Html, has_key: bool) {

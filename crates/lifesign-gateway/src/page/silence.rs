@@ -245,3 +245,26 @@ const HEIGHT: u32 = 96;
 const FOOT: u32 = 16;
 /// The shortest gap that is counted.
 const FIRST_MS: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use lifesign_core::Gaps;
+
+    use super::*;
+
+    #[test]
+    fn a_longer_time_stands_further_to_the_right_and_a_limit_at_the_edge_of_its_bar() {
+        let limits = Gaps::LIMITS_MS;
+        let times = [
+            1, 100, 240, 250, 999, 1_000, 45_000, 59_999, 60_000, 1_861_999,
+        ];
+
+        let places: Vec<_> = times.map(|ms| place(ms, &limits)).into();
+
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(places.iter().all(|place| (0.0..=100.0).contains(place)));
+        // The fourth of twenty bars begins at 1 s.
+        assert!((place(1_000, &limits) - 15.0).abs() < 1e-9);
+        assert!((place(9_999_999, &limits) - 97.5).abs() < 1e-9);
+    }
+}
