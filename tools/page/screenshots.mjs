@@ -6,19 +6,20 @@ import { join } from "node:path";
 import { open } from "./browser.mjs";
 import { json, pause } from "./gateway.mjs";
 import { reduced } from "./png.mjs";
-import { past, present, stage } from "./stage.mjs";
+import { history, past, present, slow, stage } from "./stage.mjs";
 
 const into = process.argv[2];
 // So long that clocks have something to show.
 const SETTLES_MS = Number(process.env.LIFESIGN_SETTLES_MS ?? 35_000);
 
-const { url } = await stage();
-await past(url);
+const { url } = await stage({ anthropic: slow() });
+await history(url);
+await past(url, { claude: false });
 await present(url);
 await pause(SETTLES_MS);
 
 const { recent } = await json(url, "/lifesign/live");
-const cut = recent.find((call) => call.cut);
+const cut = recent.find((call) => call.cut && call.upstream === "anthropic");
 const views = [
   ["calls", "/"],
   ["timeline", `/?view=timeline&call=${cut.id}`],

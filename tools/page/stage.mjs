@@ -55,10 +55,10 @@ first_delay = "300ms"
 first_delay = "300ms"
 `;
 
-// Starts a gateway before these providers.
-export async function stage() {
+// Starts a gateway before these providers, some of which may do otherwise.
+export async function stage(others = {}) {
   const tables = [];
-  for (const [name, { models, script, more = "" }] of Object.entries(PROVIDERS)) {
+  for (const [name, { models, script, more = "" }] of Object.entries({ ...PROVIDERS, ...others })) {
     const url = await provider(script);
     const wire = name === "anthropic" ? "anthropic" : "openai-chat";
     tables.push(`
@@ -74,10 +74,10 @@ ${more}
 }
 
 // Makes calls that have ended by the time that this returns, one of them cut.
-export async function past(url) {
+export async function past(url, { claude: withClaude = true } = {}) {
   const answered = [];
   for (let i = 0; i < 6; i += 1) {
-    answered.push(claude(url).answered);
+    if (withClaude) answered.push(claude(url).answered);
     answered.push(call(url, "gpt-5.2").answered);
     await pause(150);
   }
@@ -110,6 +110,40 @@ export async function present(url) {
     40_000,
   );
   return calls;
+}
+
+// How many calls have had their gaps, where there is a history.
+const HISTORY = 48;
+
+// Returns a provider that takes its time, a little more than its bound allows now and then.
+export function slow() {
+  let seed = 7;
+  const random = () => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647;
+  const gap = (most) => (0.12 * (most / 0.12) ** random()).toFixed(2);
+  const attempts = [];
+  for (let n = 1; n <= HISTORY; n += 1) {
+    const silence = `+${gap(6)} ping; +${gap(4)} ping`;
+    const words = [1, 2, 3, 4].map(() => `+${gap(5)} text "the tide turns, "`).join("; ");
+    attempts.push(`attempt ${n}: role; ${silence}; +${gap(2)} think "The moon. "; ${words}; answer "always."`);
+  }
+  attempts.push(`attempt ${HISTORY + 1}: role; repeat 1.7 { ping } forever`);
+  attempts.push(`attempt ${HISTORY + 2}: role; +1.9 ping; +2.2 ping; hold`);
+  attempts.push(
+    `attempt ${HISTORY + 3}+: role; repeat 0.8 { think "The moon pulls the water towards it. " } forever`,
+  );
+  return {
+    ...PROVIDERS.anthropic,
+    script: attempts.join("\n"),
+    more: 'bounds = { before_content = "9s" }\nretry = { attempts = 2 }',
+  };
+}
+
+// Makes the calls that the slow provider is there for, and then one that is cut.
+export async function history(url) {
+  const answered = [];
+  for (let n = 1; n <= HISTORY; n += 1) answered.push(claude(url).answered);
+  await Promise.all(answered);
+  await claude(url).answered;
 }
 
 function claude(url) {

@@ -164,16 +164,18 @@ fn track(html: &mut Html, timeline: &Timeline, attempt: &TimelineAttempt, scale:
         let sent = record.sent_ms.unwrap_or(end);
         let headers = record.headers_ms.unwrap_or(end).max(sent);
         let content = record.first_content_ms.unwrap_or(end).max(headers);
-        for (kind, from, to, name) in [
+        // Each is higher than the one before, which tells them apart without colour.
+        for (kind, from, to, height, name) in [
             (
                 "phase connect",
                 attempt.began_ms,
                 sent,
+                6,
                 "connecting and sending",
             ),
-            ("phase headers", sent, headers, "waiting for headers"),
-            ("phase before", headers, content, "before content"),
-            ("phase after", content, end, "content"),
+            ("phase headers", sent, headers, 10, "waiting for headers"),
+            ("phase before", headers, content, 14, "before content"),
+            ("phase after", content, end, PHASES, "content"),
         ] {
             if to > from {
                 let took = of_ms(to - from);
@@ -182,7 +184,7 @@ fn track(html: &mut Html, timeline: &Timeline, attempt: &TimelineAttempt, scale:
                     kind,
                     scale,
                     (from, to),
-                    (0, PHASES),
+                    (PHASES - height, height),
                     format!("{name}, {took}"),
                 );
             }

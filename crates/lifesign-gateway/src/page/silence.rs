@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use lifesign_core::Phase;
 
 use super::html::{Attribute, Html};
-use super::part::{cell, row, table};
+use super::part::{self, cell, row, table};
 use crate::live::{Silence, Snapshot, limit_of_ms, of_ms};
 
 /// Writes the view.
@@ -94,8 +94,13 @@ fn chart(html: &mut Html, silence: &Silence, limits: &[u64]) {
                     html.group("li", "", |html| {
                         html.leaf("code", "", bound.bound.name());
                         html.text(format_args!(" {limit}, {}", bound.origin));
-                        let near = super::part::percent(silence.longest_ms, bound.limit_ms);
-                        html.leaf("span", "sub", format_args!("longest gap is {near} % of it"));
+                        let near = part::percent(silence.longest_ms, bound.limit_ms);
+                        html.group("span", "sub", |html| {
+                            html.text(format_args!("longest gap is {near} % of it "));
+                            if near >= TIGHT {
+                                part::badge(html, "tight", "tight");
+                            }
+                        });
                     });
                 }
                 if silence.bounds.is_empty() {
@@ -240,6 +245,8 @@ const fn count(count: usize) -> f64 {
     count_of(count as u64)
 }
 
+/// In percent of a bound: gaps that come nearer than this may run into it.
+const TIGHT: u64 = 80;
 const HEIGHT: u32 = 96;
 /// Below the axis.
 const FOOT: u32 = 16;

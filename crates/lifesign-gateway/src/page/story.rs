@@ -314,10 +314,20 @@ fn told(attempt: &TimelineAttempt) -> String {
         record.frames,
         record.heartbeats.total()
     );
-    if let Some(reason) = &attempt.reason {
-        told = format!("{reason}; {told}");
+    let since = |at: Option<u64>| at.map(|at| of_ms(at.saturating_sub(attempt.began_ms)));
+    for (what, at) in [
+        ("sent", record.sent_ms),
+        ("headers", record.headers_ms),
+        ("first content", record.first_content_ms),
+    ] {
+        if let Some(after) = since(at) {
+            told = format!("{told}, {what} after {after}");
+        }
     }
-    told
+    match &attempt.reason {
+        Some(reason) => format!("{reason}; {told}"),
+        None => told,
+    }
 }
 
 /// Returns what happened, in words.
