@@ -42,8 +42,13 @@ impl Course {
         let (n, outcome) = (ended.attempt.n, ended.attempt.outcome);
         self.note(at, Happening::AttemptEnded { n, outcome });
         shorten(&mut ended.route);
-        if let Some(model) = &mut ended.model {
-            shorten(model);
+        for name in [
+            &mut ended.model,
+            &mut ended.answered.id,
+            &mut ended.answered.model,
+            &mut ended.answered.finish_reason,
+        ] {
+            name.iter_mut().for_each(shorten);
         }
         if self.attempts.len() < MOST_ATTEMPTS {
             self.attempts.push(PastAttempt { ended, trace });

@@ -36,6 +36,7 @@ impl Recent {
             &mut ended.started.model,
             &mut ended.upstream_model,
             &mut ended.answered_by,
+            &mut ended.answer_id,
             &mut ended.finish_reason,
         ] {
             name.iter_mut().for_each(shorten);
