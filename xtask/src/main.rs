@@ -62,7 +62,7 @@ usage: cargo xtask CHORE
 
   test [FILTER]...    everything that has to hold before a change goes in; a filter narrows the tests
   bench [FILTER]...   the benchmarks with short settings, and their figures as a table
-  bench gateway       the gateway next to other proxies; --quick, or --profile LOAD for where its time goes
+  bench gateway       the gateway next to other proxies; --quick, --passing for that alone, or --profile LOAD
   soak [MINUTES]      500 streams at once through the gateway with faults, for 15 minutes by default
   fuzz [SECONDS]      each fuzz target for so long, 30 s by default (nightly Rust and cargo-fuzz)
   mutants [ARG]...    mutation tests of the watch and the retry schedule (cargo-mutants)

@@ -84,10 +84,15 @@ impl Caller {
         self.reading.exactly(len).await
     }
 
+    /// Asks for a page of the gateway's.
+    pub(crate) async fn get(&mut self, path: &str) -> io::Result<()> {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        self.reading.socket.write_all(request.as_bytes()).await
+    }
+
     /// Asks the gateway how many calls are under way.
     pub(crate) async fn calls_under_way(&mut self) -> crate::Result<u64> {
-        let request = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n";
-        self.reading.socket.write_all(request).await?;
+        self.get("/readyz").await?;
         let head = self.head().await?;
         let len = header(&head, "content-length").ok_or("there is no length")?;
         let body = self.exactly(len.parse()?).await?;

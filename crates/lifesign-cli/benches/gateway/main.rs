@@ -19,6 +19,7 @@ mod soak;
 mod table;
 mod tls;
 mod upstream;
+mod watched;
 mod wire;
 
 use std::error::Error;

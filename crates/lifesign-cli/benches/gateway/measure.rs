@@ -14,11 +14,11 @@ use crate::proxies::{self, Kind, Proxy};
 use crate::table::Table;
 use crate::tls::Certificate;
 use crate::upstream::{SHORT_FRAMES, Upstream};
-use crate::{Result, say};
+use crate::{Result, say, watched};
 
 /// How much of everything.
 #[derive(Clone, Copy)]
-struct Scale {
+pub(crate) struct Scale {
     paced: usize,
     paced_for: Duration,
     firsts: usize,
@@ -32,6 +32,8 @@ struct Scale {
     beats: u32,
     cut: usize,
     failovers: usize,
+    /// How often it is compared what it costs to be watched.
+    pub(crate) watched: usize,
 }
 
 const FULL: Scale = Scale {
@@ -49,6 +51,7 @@ const FULL: Scale = Scale {
     beats: 2,
     cut: 2_000,
     failovers: 500,
+    watched: 7,
 };
 
 /// Enough to see that everything still works.
@@ -66,6 +69,7 @@ const QUICK: Scale = Scale {
     beats: 2,
     cut: 20,
     failovers: 10,
+    watched: 1,
 };
 
 pub(crate) fn run(quick: bool) -> Result<()> {
@@ -92,6 +96,8 @@ pub(crate) fn run(quick: bool) -> Result<()> {
         beats(&mut plain, &upstream, &scale).await?;
         cuts(&mut plain, &upstream, &scale).await?;
         failover(&mut plain, &upstream, &scale).await?;
+        say("measuring what it costs to be watched");
+        watched::measure(&mut plain, &upstream, &scale).await?;
         goals(&mut plain);
         drop(upstream);
 
@@ -187,6 +193,7 @@ fn goals(table: &mut Table) {
     table.at_most(BEAT_CPU, 2.0);
     table.at_most(CUT, 50.0);
     table.at_most(FAILOVER, 5.0);
+    table.at_most(watched::COST, 105.0);
 }
 
 /// What every proxy is there for.
@@ -240,7 +247,7 @@ async fn passing(
 }
 
 /// Returns the microseconds of processor time that a frame of a paced stream takes.
-async fn frame_cost(proxy: &Proxy, scale: &Scale) -> Result<Option<f64>> {
+pub(crate) async fn frame_cost(proxy: &Proxy, scale: &Scale) -> Result<Option<f64>> {
     let Some(process) = &proxy.process else {
         return Ok(None);
     };

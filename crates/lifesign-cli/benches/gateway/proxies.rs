@@ -102,7 +102,7 @@ impl Proxy {
                 let program = Path::new(env!("CARGO_BIN_EXE_lifesign"));
                 Some(Process::start(
                     program,
-                    &["serve", "--config", &file],
+                    &["serve", "--config", &file, "--set", "telemetry.log=json"],
                     &said,
                 )?)
             }
@@ -209,7 +209,7 @@ impl Setup<'_> {
             ),
         };
         format!(
-            "[serve]\nlisten = [\"{}\"]\n{serve}\n[telemetry]\nlog = \"json\"\n\n\
+            "[serve]\nlisten = [\"{}\"]\n{serve}\n\
              [[upstream]]\nname = \"provider\"\nwire = \"openai-chat\"\n{upstream}\n\
              concurrency = 20000\n{settings}\n",
             self.listen
