@@ -23,8 +23,11 @@ use std::time::Duration;
 
 use pulse::Pulse;
 use reminder::Reminder;
+use rows::{become_whole, whole_call};
 
-use crate::{Ages, Block, BlockKind, Bounds, Clock, HeartbeatOrigin, Phase, Progress, Sign, Stage};
+use crate::{
+    Ages, Block, BlockKind, Bounds, Clock, HeartbeatOrigin, Limit, Phase, Progress, Sign, Stage,
+};
 
 pub use gaps::Gaps;
 #[cfg(test)]
@@ -81,9 +84,11 @@ pub use verdict::{Cut, Joined, LastHeartbeat, Notice, Readings, Verdict};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Watch {
-    bounds: Bounds,
-    shape: CallShape,
     rows: Vec<Row>,
+    /// What limits the whole call, should the answer turn out to be no stream.
+    whole_call: Limit,
+    /// Whether the answer comes in pieces, as far as is known.
+    streamed: bool,
     phase: Phase,
     stage: Option<Stage>,
     /// The latest call time seen.
@@ -135,9 +140,9 @@ impl Watch {
         lifetime_spent: Duration,
     ) -> Self {
         Self {
-            bounds: bounds.clone(),
-            shape: *shape,
             rows: rows(bounds, shape),
+            whole_call: whole_call(bounds, shape),
+            streamed: shape.streamed,
             phase: Phase::Queued,
             stage: None,
             latest: began,
@@ -282,8 +287,8 @@ impl Watch {
     pub fn handle_whole_body(&mut self, at: Duration) {
         let now = self.advance(at);
         self.whole.get_or_insert(now);
-        self.shape.streamed = false;
-        self.rows = rows(&self.bounds, &self.shape);
+        self.streamed = false;
+        become_whole(&mut self.rows, self.whole_call);
     }
 
     /// Records that the consumer stopped asking. Until it resumes only `wall_clock` runs.

@@ -114,6 +114,31 @@ pub fn rows(bounds: &Bounds, shape: &CallShape) -> Vec<Row> {
     BoundName::ALL.map(|name| table.row(name)).into()
 }
 
+/// Returns what limits a call whose answer is not streamed.
+pub(super) fn whole_call(bounds: &Bounds, shape: &CallShape) -> Limit {
+    let shape = CallShape {
+        streamed: false,
+        ..*shape
+    };
+    let shape = &shape;
+    Table { bounds, shape }.limit(BoundName::WholeCall)
+}
+
+/// Makes the rows of a stream those of an answer that is not one, which `whole_call` limits. Those
+/// that do not apply any more keep their limits.
+pub(super) fn become_whole(rows: &mut [Row], whole_call: Limit) {
+    for row in rows {
+        match row.name {
+            BoundName::WallClock | BoundName::Connect => {}
+            BoundName::WholeCall => {
+                row.limit = whole_call;
+                row.applies = true;
+            }
+            _ => row.applies = row.origin.is_by_hand(),
+        }
+    }
+}
+
 struct Table<'a> {
     bounds: &'a Bounds,
     shape: &'a CallShape,

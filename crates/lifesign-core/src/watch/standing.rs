@@ -76,7 +76,7 @@ impl Watch {
 
     /// Returns whether the answer comes in pieces.
     pub const fn is_streamed(&self) -> bool {
-        self.shape.streamed
+        self.streamed
     }
 
     /// Returns what of the attempt's course is worth drawing.

@@ -56,6 +56,21 @@ struct Outcome {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
+    /// An answer that turns out to be no stream has the bounds of one that was not asked for as one.
+    #[test]
+    fn a_whole_body_is_bounded_as_a_whole_answer(bounds in bounds(), shape in shape()) {
+        let in_force = |rows: &[Row]| -> Vec<_> {
+            let rows = rows.iter();
+            rows.map(|row| (row.name, row.in_force(), row.join)).collect()
+        };
+        let mut watch = Watch::new(&bounds, &shape, Duration::ZERO, Duration::ZERO);
+
+        watch.handle_whole_body(Duration::ZERO);
+
+        let whole = CallShape { streamed: false, ..shape };
+        prop_assert_eq!(in_force(watch.rows()), in_force(&rows(&bounds, &whole)));
+    }
+
     /// Never while every clock is inside its bounds, always by the instant the first bound runs
     /// out, by that bound's name and with the code of what came while it ran.
     #[test]
