@@ -44,8 +44,10 @@ const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
-static ASSETS: [Asset; 8] = [
+static ASSETS: [Asset; 10] = [
     Asset::new("page.css", CSS, include_str!("../../assets/page.css")),
+    Asset::new("views.css", CSS, include_str!("../../assets/views.css")),
+    Asset::new("narrow.css", CSS, include_str!("../../assets/narrow.css")),
     Asset::new("icon.svg", SVG, include_str!("../../assets/icon.svg")),
     Asset::new("page.js", JS, include_str!("../../assets/page.js")),
     Asset::new("bars.js", JS, include_str!("../../assets/bars.js")),

@@ -70,10 +70,10 @@ fn head(html: &mut Html, shown: &Shown<'_>) {
             ("href", &"/lifesign/page/icon.svg"),
         ];
         html.void("link", &icon);
-        html.void(
-            "link",
-            &[("rel", &"stylesheet"), ("href", &"/lifesign/page/page.css")],
-        );
+        for sheet in ["page.css", "views.css", "narrow.css"] {
+            let href = format!("/lifesign/page/{sheet}");
+            html.void("link", &[("rel", &"stylesheet"), ("href", &href)]);
+        }
         html.tag(
             "script",
             &[("type", &"module"), ("src", &"/lifesign/page/page.js")],
