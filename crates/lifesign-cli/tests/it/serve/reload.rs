@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::house::{
     CONTENT, Caller, FINISH, Gateway, STREAM, Upstream, chat, chat_of, eventually, failing,
-    upstream,
+    request, upstream,
 };
 
 #[tokio::test]
@@ -60,6 +60,28 @@ async fn a_file_that_cannot_be_used_changes_nothing_and_the_log_says_why() {
     gateway.rewrite(&good.replace("= 7", "= 3"));
     assert!(gateway.reload().await.contains("configuration reloaded"));
     assert_eq!(limits().await, [json!(3)]);
+}
+
+/// Who may watch may have changed with the settings.
+#[tokio::test]
+async fn whoever_watches_is_asked_anew_who_they_are_once_the_settings_have_changed() {
+    let answering = Upstream::answering().await;
+    let open = upstream("a", answering.address, "");
+    let gateway = Gateway::start(&open).await;
+    let key = gateway.directory.path().join("admin.key");
+    fs::write(&key, "sesame").unwrap();
+    let watch = request("GET", "/lifesign/live/events", "", "");
+    let mut watching = gateway.connect().await;
+    watching.send(&watch).await;
+    watching.until("id: 1\n").await;
+
+    let closed = format!("[serve]\nadmin_key = {{ file = {key:?} }}\n{open}");
+    gateway.rewrite(&closed);
+    assert!(gateway.reload().await.contains("configuration reloaded"));
+
+    // The chunk that ends a body.
+    watching.until("\r\n0\r\n\r\n").await;
+    gateway.response(&watch).await.refused(403);
 }
 
 #[tokio::test]
@@ -238,12 +260,7 @@ async fn a_revoked_key_ends_its_calls_that_wait_and_no_others() {
         let mut caller = gateway.connect().await;
         let admin = "authorization: Bearer sk-up\r\n";
         caller
-            .send(&super::house::request(
-                "GET",
-                "/lifesign/upstreams",
-                admin,
-                "",
-            ))
+            .send(&request("GET", "/lifesign/upstreams", admin, ""))
             .await;
         if caller.response().await.json()["upstreams"][0]["waiting"] == json!(count) {
             return;
