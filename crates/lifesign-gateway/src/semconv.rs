@@ -5,8 +5,6 @@
 //! the strings stand here instead of coming from a crate whose constants are all deprecated. In
 //! Prometheus a dot is an underscore, and the unit `s` is `_seconds`; `{token}` adds nothing.
 
-use lifesign_core::{CatalogRow, Target};
-
 use crate::config::GatewayUpstream;
 
 /// `gen_ai.server.request.duration`, in seconds.
@@ -40,29 +38,7 @@ pub(crate) fn operation(route: &str) -> Option<&'static str> {
 
 /// Returns `gen_ai.provider.name` of an upstream.
 pub(crate) fn provider_of(upstream: &GatewayUpstream) -> &'static str {
-    let wire = upstream.wire();
-    let row = CatalogRow::of(&Target {
-        wire: &wire.defaults(),
-        host: Some(upstream.client.base_url.host()),
-        model: None,
-    });
-    provider(row.map(|row| row.name), wire.name())
-}
-
-/// Returns `gen_ai.provider.name` of a provider that the catalog knows, else of the dialect.
-fn provider(catalog: Option<&str>, wire: &str) -> &'static str {
-    match (catalog, wire) {
-        (Some("azure"), _) => "azure.ai.openai",
-        (Some("bedrock"), _) => "aws.bedrock",
-        (Some("deepseek"), _) => "deepseek",
-        (Some("gemini"), _) => "gcp.gemini",
-        (Some("openrouter"), _) => "openrouter",
-        (Some("xai"), _) => "x_ai",
-        (_, "anthropic") => "anthropic",
-        // A server of one's own that speaks OpenAI's dialect is told as OpenAI, as the conventions
-        // say where nothing more is known.
-        _ => "openai",
-    }
+    lifesign::records::provider_of(upstream.wire(), upstream.client.base_url.host())
 }
 
 /// The bounds that the conventions advise for durations, carried on to the length of calls that
@@ -100,7 +76,6 @@ pub(crate) const TOKENS: [f64; 14] = [
 
 #[cfg(test)]
 mod tests {
-    use lifesign_core::ROWS;
     use lifesign_wire::Wire;
 
     use super::*;
@@ -116,24 +91,5 @@ mod tests {
         assert_eq!(operation("/v1/embeddings"), Some("embeddings"));
         assert_eq!(operation("/v1/models"), None);
         assert_eq!(operation("/v1/messages/count_tokens"), None);
-    }
-
-    #[test]
-    fn each_provider_of_the_catalog_has_a_name_of_its_own() {
-        let named = ROWS.iter().filter(|row| row.name != "private");
-        let mut names: Vec<_> = named
-            .map(|row| {
-                provider(
-                    Some(row.name),
-                    row.wires.first().copied().unwrap_or_default(),
-                )
-            })
-            .collect();
-        let count = names.len();
-
-        names.sort_unstable();
-        names.dedup();
-
-        assert_eq!(names.len(), count, "{names:?}");
     }
 }

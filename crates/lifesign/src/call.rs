@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lifesign_core::{
-    AttemptRecord, BoundName, Budget, Decision, Failure, FailureCode, GiveUp, Hints, Limit, Past,
-    Phase, Tier, Watch, decide,
+    AttemptRecord, BoundName, Budget, Decision, Failure, FailureCode, Gaps, GiveUp, Hints, Limit,
+    Past, Phase, Tally, Tier, Watch, decide,
 };
 use lifesign_wire::Answer;
 
@@ -16,8 +16,10 @@ use crate::clock::{self, CallClock};
 use crate::event::CallEvent;
 use crate::guard::Guard;
 use crate::job::Job;
+use crate::ledger::{Books, Ledger};
 use crate::monitor::{Doing, Monitor};
 use crate::outcome::{Answered, Failed};
+use crate::records::{Records, WaitFor};
 use crate::timer::LazyTimer;
 
 /// What a call has to say: an event, or the failure that ends it.
@@ -33,10 +35,14 @@ pub(crate) struct Call {
     monitor: Monitor,
     timer: LazyTimer,
     state: State,
+    /// Where what happens is written down, if anybody wants to know.
+    ledger: Option<Ledger>,
     records: Vec<AttemptRecord>,
     history: Vec<Past>,
     /// The wait before the attempt that comes next.
     waited: Duration,
+    /// When the attempt at hand began.
+    began: Duration,
     /// Time spent waiting for the upstream in the attempts so far.
     lifetime_spent: Duration,
     /// Whether the last attempt ended in silence or loss, so that idle connections are suspect.
@@ -51,16 +57,23 @@ enum State {
     /// Making an attempt.
     Attempting(Box<Attempt<Pieces>>),
     /// Waiting for a hold to end, or before the next attempt.
-    Waiting { until: Duration },
+    Waiting {
+        what: WaitFor,
+        /// What raised the hold, or failed the attempt before.
+        why: FailureCode,
+        since: Duration,
+        until: Duration,
+    },
     /// Over.
     Over,
 }
 
 impl Call {
     /// Returns a call that does nothing before it is polled, but whose clock runs from now.
-    pub(crate) fn new(job: Job) -> Self {
+    pub(crate) fn new(job: Job, records: Option<Arc<dyn Records>>) -> Self {
         let clock = CallClock::start();
         Self {
+            ledger: records.map(|records| Ledger::open(records, &job)),
             monitor: Monitor::new(clock, job.settings.retry.attempts.value),
             job: Arc::new(job),
             timer: LazyTimer::new(clock),
@@ -69,6 +82,7 @@ impl Call {
             records: Vec::new(),
             history: Vec::new(),
             waited: Duration::ZERO,
+            began: Duration::ZERO,
             lifetime_spent: Duration::ZERO,
             fresh: false,
             paused: false,
@@ -123,7 +137,7 @@ impl Call {
                         return Poll::Ready(Some(item));
                     }
                 }
-                State::Waiting { until } => {
+                State::Waiting { until, .. } => {
                     let until = *until;
                     if let Err(failed) = ready!(self.poll_sleep(until, cx)) {
                         return Poll::Ready(Some(Err(failed)));
@@ -133,7 +147,12 @@ impl Call {
                 State::Attempting(attempt) => {
                     return Poll::Ready(Some(match ready!(attempt.poll_next(cx)) {
                         AttemptStep::Item(event) => Ok(event),
-                        AttemptStep::Notice(notice) => Ok(CallEvent::Notice(notice)),
+                        AttemptStep::Notice(notice) => {
+                            if let Some(ledger) = &mut self.ledger {
+                                ledger.note_quiet(&notice, self.clock.elapsed());
+                            }
+                            Ok(CallEvent::Notice(notice))
+                        }
                         AttemptStep::Ended(end) => self.conclude(*end),
                     }));
                 }
@@ -148,7 +167,8 @@ impl Call {
             return None;
         };
         let wait = held.remaining;
-        let until = self.clock.elapsed().saturating_add(wait);
+        let since = self.clock.elapsed();
+        let until = since.saturating_add(wait);
         let max = self.job.settings.retry.max_wait.value;
         let give_up = if wait > max {
             Some(GiveUp::BeyondMaxWait { asked: wait, max })
@@ -171,7 +191,12 @@ impl Call {
             );
             return Some(Err(self.fail(failure, None)));
         }
-        self.state = State::Waiting { until };
+        self.state = State::Waiting {
+            what: WaitFor::Hold,
+            why: held.why,
+            since,
+            until,
+        };
         self.monitor.set_doing(Doing::Holding { until });
         self.waited = wait;
         Some(Ok(CallEvent::Holding { wait }))
@@ -179,6 +204,8 @@ impl Call {
 
     fn begin_attempt(&mut self) {
         let began = self.clock.elapsed();
+        self.end_wait();
+        self.began = began;
         let bounds = &self.job.settings.bounds;
         let watch = Watch::new(bounds, &self.job.shape, began, self.lifetime_spent);
         self.monitor.begin_attempt(self.next_number(), watch);
@@ -217,7 +244,12 @@ impl Call {
                 self.fresh = failure.leaves_connections_suspect();
                 self.waited = after;
                 let until = budget.now.saturating_add(after);
-                self.state = State::Waiting { until };
+                self.state = State::Waiting {
+                    what: WaitFor::Retry,
+                    why: failure.code,
+                    since: budget.now,
+                    until,
+                };
                 let attempt = self.next_number();
                 let of = self.allowed(failure.tier()).max(attempt);
                 self.monitor.set_attempts(of);
@@ -245,17 +277,28 @@ impl Call {
 
     /// Closes the books of an attempt, and returns its failure if it has a cause.
     fn close(&mut self, end: &AttemptEnd) -> Option<Failure> {
-        let tally = self.monitor.end_attempt().map(|watch| {
-            self.lifetime_spent = watch.lifetime();
-            watch.tally()
-        });
-        let tally = tally.unwrap_or_default();
+        let (tally, gaps) = match self.monitor.end_attempt() {
+            Some(watch) => {
+                self.lifetime_spent = watch.lifetime();
+                (watch.tally(), watch.into_gaps())
+            }
+            None => (Tally::default(), Gaps::default()),
+        };
         let (upstream, number) = (&self.job.upstream, self.next_number());
         let mut failure = end.failure(number, upstream, &tally);
         if let Some(failure) = &mut failure {
             self.describe(failure);
         }
         let record = end.record(number, upstream, &tally, self.waited, failure.as_ref());
+        if let Some(ledger) = &mut self.ledger {
+            ledger.note_attempt(Books {
+                end,
+                record: &record,
+                failure: failure.as_ref(),
+                began: self.began,
+                gaps,
+            });
+        }
         self.records.push(record);
         failure
     }
@@ -263,25 +306,45 @@ impl Call {
     fn succeed(&mut self, answer: Answer) -> Answered {
         self.state = State::Over;
         self.job.release_hold();
-        Answered {
+        let answered = Answered {
             answer,
             id: self.job.id.clone(),
             attempts: std::mem::take(&mut self.records),
             elapsed: self.clock.elapsed(),
+        };
+        if let Some(ledger) = &self.ledger {
+            ledger.note_answered(&answered);
         }
+        answered
     }
 
     fn fail(&mut self, mut failure: Failure, partial: Option<Answer>) -> Box<Failed> {
         self.describe(&mut failure);
+        self.end_wait();
         self.state = State::Over;
         self.monitor.set_doing(Doing::Ended);
-        Box::new(Failed {
+        let failed = Box::new(Failed {
             failure,
             partial,
             id: self.job.id.clone(),
             attempts: std::mem::take(&mut self.records),
             elapsed: self.clock.elapsed(),
-        })
+        });
+        if let Some(ledger) = &self.ledger {
+            ledger.note_failed(&failed);
+        }
+        failed
+    }
+
+    /// Takes down how long was waited, where the call waits.
+    fn end_wait(&mut self) {
+        if let State::Waiting {
+            what, why, since, ..
+        } = &self.state
+            && let Some(ledger) = &mut self.ledger
+        {
+            ledger.note_wait(*what, Some(*why), *since, self.clock.elapsed());
+        }
     }
 
     /// Says whom the failure concerns.
@@ -331,6 +394,15 @@ impl Call {
         u32::try_from(self.records.len())
             .unwrap_or(u32::MAX)
             .saturating_add(1)
+    }
+}
+
+impl Drop for Call {
+    /// Takes down that the caller left, where the call was not over.
+    fn drop(&mut self) {
+        if self.ledger.is_some() {
+            self.cancel();
+        }
     }
 }
 

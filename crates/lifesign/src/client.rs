@@ -1,11 +1,13 @@
 //! The client: what calls of one program share.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::call_request::CallRequest;
 use crate::holds::Holds;
 use crate::job::Job;
 use crate::outcome::{Answered, Failed};
+use crate::records::Records;
 use crate::stream::CallStream;
 use crate::transport::{RootsError, Transport, TransportConfig};
 
@@ -31,10 +33,11 @@ use crate::transport::{RootsError, Transport, TransportConfig};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     transport: Arc<Transport>,
     holds: Arc<Holds>,
+    records: Option<Arc<dyn Records>>,
 }
 
 impl Client {
@@ -57,7 +60,46 @@ impl Client {
         Ok(Self {
             transport: Arc::new(Transport::new(config)?),
             holds: Arc::new(Holds::new()),
+            records: None,
         })
+    }
+
+    /// Tells `records` of every call: that it starts, how each attempt went, how it ended.
+    ///
+    /// Each call that starts ends in exactly one record: one that is dropped as cancelled. Of a call
+    /// that is refused before anything is sent nothing is told.
+    ///
+    /// This example shows what an embedding program needs to count its failures; a journal of
+    /// every call in a file is `lifesign_journal::Journal`.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// use lifesign::Client;
+    /// use lifesign::records::{Record, Records};
+    ///
+    /// #[derive(Default)]
+    /// struct Failures(AtomicU64);
+    ///
+    /// impl Records for Failures {
+    ///     fn record(&self, record: &Record) {
+    ///         if let Record::Ended(ended) = record
+    ///             && ended.failure.is_some()
+    ///         {
+    ///             self.0.fetch_add(1, Ordering::Relaxed);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let failures = Arc::new(Failures::default());
+    /// let client = Client::new()?.with_records(Arc::clone(&failures) as _);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_records(mut self, records: Arc<dyn Records>) -> Self {
+        self.records = Some(records);
+        self
     }
 
     /// Starts a call whose answer is taken in pieces.
@@ -88,6 +130,16 @@ impl Client {
             Arc::clone(&self.holds),
             hands_out,
         );
-        CallStream::new(job)
+        CallStream::new(job, self.records.clone())
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("transport", &self.transport)
+            .field("holds", &self.holds)
+            .field("has_records", &self.records.is_some())
+            .finish()
     }
 }

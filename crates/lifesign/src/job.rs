@@ -139,6 +139,11 @@ impl Job {
         Pieces::new(reader, self.hands_out)
     }
 
+    /// Returns the path that is asked for.
+    pub(crate) fn path(&self) -> &str {
+        self.uri.path()
+    }
+
     fn request(&self) -> Request<Bytes> {
         let mut request = Request::new(self.body.clone());
         *request.method_mut() = Method::POST;

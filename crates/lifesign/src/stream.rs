@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
@@ -13,6 +14,7 @@ use crate::event::CallEvent;
 use crate::job::Job;
 use crate::monitor::Monitor;
 use crate::outcome::{Answered, Failed};
+use crate::records::Records;
 
 /// A call under way, as a stream of [`CallEvent`]s.
 ///
@@ -37,9 +39,9 @@ enum State {
 }
 
 impl CallStream {
-    pub(crate) fn new(job: Result<Job, Box<Failure>>) -> Self {
+    pub(crate) fn new(job: Result<Job, Box<Failure>>, records: Option<Arc<dyn Records>>) -> Self {
         let state = match job {
-            Ok(job) => State::Calling(Box::new(Call::new(job))),
+            Ok(job) => State::Calling(Box::new(Call::new(job, records))),
             Err(failure) => {
                 let refused = Box::new(Failed::unbegun(*failure));
                 State::Refusing {

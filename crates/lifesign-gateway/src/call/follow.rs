@@ -8,8 +8,8 @@ use lifesign::trace_context::AttemptTrace;
 use lifesign::{Doing, clock};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{
-    AttemptRecord, BoundName, Budget, Commit, Decision, Failure, FailureCode, FailureReport,
-    GiveUp, Past, Tier, Watch, decide,
+    BoundName, Budget, Commit, Decision, Failure, FailureCode, FailureReport, GiveUp, Past, Tier,
+    Watch, decide,
 };
 
 use super::{Attempting, Call, Fault, Item, State, Told};
@@ -295,7 +295,7 @@ impl Call {
             model: model.map(|model| target.config.model(model).to_owned()),
             profile: profile.to_owned(),
             failure: failure.as_ref().map(FailureReport::from),
-            cut_point: has_partial.then(|| cut_point(&record, end.ages.content, sequence)),
+            cut_point: has_partial.then(|| CutPoint::of(&record, end.ages.content, sequence)),
             gaps: watch.map(Watch::into_gaps).unwrap_or_default(),
             asked: self.asked(&target, attempting.streamed),
             answered: Answered {
@@ -375,15 +375,6 @@ impl Call {
             has_error_frame: attempting.attempt.intake().has_error_frame(),
             attempts: self.records.len(),
         })
-    }
-}
-
-fn cut_point(record: &AttemptRecord, content_age: Duration, sequence: Option<u64>) -> CutPoint {
-    CutPoint {
-        bytes: record.bytes,
-        frames: record.frames,
-        last_content_ms: record.ended_ms.saturating_sub(whole_millis(content_age)),
-        sequence,
     }
 }
 

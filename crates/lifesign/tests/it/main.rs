@@ -8,6 +8,8 @@ mod cases;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod records;
+#[cfg(test)]
 mod tap;
 #[cfg(test)]
 mod transport;
