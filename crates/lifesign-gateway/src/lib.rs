@@ -14,7 +14,6 @@ mod gateway;
 mod guest;
 mod holds;
 mod hub;
-pub mod journal;
 mod lane;
 mod lifecycle;
 pub mod live;
@@ -37,6 +36,8 @@ mod service;
 mod target;
 pub mod traces;
 mod watching;
+
+pub use lifesign_journal as journal;
 
 pub use gateway::{ConfigSource, GatewayServer, ServeError, Stopper};
 pub use records::{

@@ -10,7 +10,7 @@ use super::beats::BeatForm;
 use super::serve::LogForm;
 use super::table::{SETTINGS, UPSTREAM};
 use super::upstream::{Assemble, Auth, GatewayUpstream, UsageMode};
-use crate::journal::age::age_text;
+use crate::journal::age_text;
 use crate::traces::OtlpProtocol;
 
 impl GatewayConfig {

@@ -7,7 +7,7 @@ use lifesign::config::Entry;
 use lifesign_core::{Limit, Setting, SettingError, Value, written};
 
 use super::GatewayConfig;
-use crate::journal::{self, Journal, JournalSettings, parse_age};
+use crate::journal::{Journal, JournalError, JournalSettings, parse_age};
 
 /// Where calls are written down, and how much of it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ impl Default for JournalConfig {
     fn default() -> Self {
         Self {
             path: Setting::default_value(None),
-            keep: Setting::default_value(Limit::After(journal::KEEP)),
+            keep: Setting::default_value(Limit::After(JournalSettings::KEEP)),
             max_size: Setting::default_value(
-                usize::try_from(journal::MAX_SIZE).unwrap_or(usize::MAX),
+                usize::try_from(JournalSettings::MAX_SIZE).unwrap_or(usize::MAX),
             ),
             text: Setting::default_value(false),
         }
@@ -87,7 +87,7 @@ impl GatewayConfig {
         opened.map_err(|error| self.refused_journal(&error))
     }
 
-    fn refused_journal(&self, error: &journal::JournalError) -> SettingError {
+    fn refused_journal(&self, error: &JournalError) -> SettingError {
         let error = SettingError::new(PATH, format!("cannot be used: {error}"))
             .with_accepted("the path of a file in a directory that exists");
         self.placed(error, PATH)

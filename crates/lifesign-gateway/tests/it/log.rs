@@ -20,7 +20,12 @@ fn each_line_that_can_be_written_is_on_the_page_with_its_level_and_fields() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = fs::read_to_string(root.join("docs/reference/logs.md")).unwrap();
     let mut lines = Vec::new();
-    for package in ["lifesign-gateway", "lifesign-cli", "lifesign"] {
+    for package in [
+        "lifesign-gateway",
+        "lifesign-journal",
+        "lifesign-cli",
+        "lifesign",
+    ] {
         collect(&root.join("crates").join(package).join("src"), &mut lines);
     }
     assert!(lines.len() > 30, "{lines:#?}");

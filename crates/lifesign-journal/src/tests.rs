@@ -17,7 +17,9 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::records::{Answered, Asked, AttemptEnded, BeatForms, CallEnded, CallStarted, CutPoint};
+use lifesign::records::{
+    Answered, Asked, AttemptEnded, BeatForms, CallEnded, CallStarted, CutPoint,
+};
 
 /// A call that began so many milliseconds after a certain moment.
 fn started(id: &str, at_ms: i64) -> CallStarted {
@@ -474,7 +476,7 @@ fn what_is_too_old_goes_and_the_rest_stays() {
     let mut store = Store::open(&path).unwrap();
     let retention = Retention {
         keep: Some(Duration::from_hours(1)),
-        max_size: MAX_SIZE,
+        max_size: JournalSettings::MAX_SIZE,
     };
     store.retain(&retention).unwrap();
 

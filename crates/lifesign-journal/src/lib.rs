@@ -1,8 +1,11 @@
 //! The journal: every call and attempt in an SQLite file, written beside the calls.
 //!
 //! A bounded channel leads to one thread that writes in batches. What finds no place in the channel
-//! is dropped and counted; nobody who serves a call ever waits for the disk. The tables are
+//! is dropped and counted; nobody who serves or makes a call ever waits for the disk. The tables are
 //! described in `docs/reference/journal.md`.
+//!
+//! A [`Journal`] takes the records of a `lifesign::Client`, of a gateway, or of both.
+#![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,13 +13,14 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use lifesign::records::{Record, Records};
+
 use self::health::Health;
 use self::retention::Retention;
 use self::store::Store;
 use self::writer::{Message, Writer};
-use crate::records::{Record, Records};
 
-pub use self::age::parse_age;
+pub use self::age::{age_text, parse_age};
 pub use self::error::JournalError;
 pub use self::health::{JournalHealth, JournalState};
 pub use self::report::{
@@ -24,7 +28,7 @@ pub use self::report::{
     Silence, Slow, TokenSum, Waits, report,
 };
 
-pub(crate) mod age;
+mod age;
 mod error;
 mod health;
 mod report;
@@ -46,12 +50,17 @@ pub struct JournalSettings {
 }
 
 impl JournalSettings {
+    /// How long calls are kept where nobody says otherwise: 30 days.
+    pub const KEEP: Duration = Duration::from_hours(24 * 30);
+    /// The most bytes of a file where nobody says otherwise: 2 GiB.
+    pub const MAX_SIZE: u64 = 2 << 30;
+
     /// A journal at `path` that keeps 30 days and 2 GiB.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            keep: Some(KEEP),
-            max_size: MAX_SIZE,
+            keep: Some(Self::KEEP),
+            max_size: Self::MAX_SIZE,
         }
     }
 }
@@ -60,19 +69,27 @@ impl JournalSettings {
 ///
 /// # Example
 ///
-/// This example shows a gateway inside of another program that keeps a journal of its own.
+/// This example shows a program that writes down every call of its client. A gateway inside of
+/// another program takes a journal the same way, as `GatewayServer::embed(config, journal)`.
 ///
 /// ```no_run
 /// use std::sync::Arc;
 ///
-/// use lifesign_gateway::config::GatewayConfig;
-/// use lifesign_gateway::journal::{Journal, JournalSettings};
-/// use lifesign_gateway::GatewayServer;
+/// use lifesign::{CallRequest, Client, Request, Upstream, Wire};
+/// use lifesign_journal::{Journal, JournalSettings, ReportFilter, report};
 ///
-/// # async fn serve(config: GatewayConfig) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let journal = Arc::new(Journal::open(JournalSettings::new("calls.db"))?);
-/// GatewayServer::embed(config, Arc::clone(&journal) as _)?.run().await?;
-/// journal.close();
+/// let client = Client::new()?.with_records(Arc::clone(&journal) as _);
+///
+/// let upstream = Upstream::new(Wire::OPENAI_CHAT, "http://127.0.0.1:8080")?;
+/// let request = CallRequest::new(upstream, Request::prompt("any", "Say hello"));
+/// let answered = client.answer(request).await;
+///
+/// // At the end of the program, and off the runtime where that serves others meanwhile.
+/// assert!(journal.close());
+/// let told = report("calls.db".as_ref(), &ReportFilter::default())?;
+/// println!("{} of {} calls failed", told.calls.failed, told.calls.total);
 /// # Ok(())
 /// # }
 /// ```
@@ -179,15 +196,11 @@ impl Records for Journal {
 }
 
 /// Records that wait to be written: two and a half seconds of 2,000 calls a second.
-pub(crate) const CAPACITY: usize = 16_384;
+const CAPACITY: usize = 16_384;
 
 /// How often, and with which pauses, a place in a full channel is looked for.
 const LOOKS: u32 = 500;
 const LOOK: Duration = Duration::from_millis(10);
-
-/// Where nobody says otherwise.
-pub(crate) const KEEP: Duration = Duration::from_hours(24 * 30);
-pub(crate) const MAX_SIZE: u64 = 2 << 30;
 
 #[cfg(test)]
 mod tests;

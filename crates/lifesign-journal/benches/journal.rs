@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use lifesign::clock;
-use lifesign_core::{AttemptRecord, Phase, Tally};
-use lifesign_gateway::journal::{Journal, JournalSettings};
-use lifesign_gateway::{
+use lifesign::records::{
     Answered, Asked, AttemptEnded, BeatForms, CallEnded, CallStarted, Record, Records,
 };
+use lifesign_core::{AttemptRecord, Phase, Tally};
+use lifesign_journal::{Journal, JournalSettings};
 
 /// Returns the three records of a call that took one attempt.
 fn call(number: u64) -> [Record; 3] {

@@ -6,7 +6,7 @@ use lifesign_core::{AttemptOutcome, BoundName, FailureReport, Usage};
 use rusqlite::{Connection, ToSql};
 use serde::Serialize;
 
-use crate::records::{AttemptEnded, CallEnded, CallStarted, Record, words};
+use lifesign::records::{AttemptEnded, CallEnded, CallStarted, Record, words};
 
 /// Writes one record. One that is there already stays as it is.
 pub(super) fn insert(connection: &Connection, run: i64, record: &Record) -> rusqlite::Result<()> {

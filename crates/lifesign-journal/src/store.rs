@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use super::health::Health;
 use super::retention::Retention;
 use super::{JournalError, rows, schema};
-use crate::records::Record;
+use lifesign::records::Record;
 
 /// An open journal.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::JournalError;
 use super::health::Health;
 use super::retention::Retention;
 use super::store::Store;
-use crate::records::Record;
+use lifesign::records::Record;
 
 /// What the thread is told.
 pub(super) enum Message {

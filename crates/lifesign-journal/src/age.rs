@@ -29,7 +29,7 @@ pub fn parse_age(text: &str) -> Result<Duration, String> {
 }
 
 /// Returns an age as [`parse_age`] reads it.
-pub(crate) fn age_text(age: Duration) -> String {
+pub fn age_text(age: Duration) -> String {
     let hours = age.as_secs() / 3_600;
     let is_days = hours >= 48 && hours.is_multiple_of(24) && age == Duration::from_hours(hours);
     if is_days {
