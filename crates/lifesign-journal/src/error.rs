@@ -30,8 +30,10 @@ pub enum JournalError {
         /// The version that this program writes.
         known: i64,
     },
-    /// An earlier version wrote it, and no gateway of this version has opened it yet.
-    #[error("the journal has version {found}; a gateway of this version makes {known} of it")]
+    /// An earlier version wrote it, and nobody of this version has written to it yet.
+    #[error(
+        "the journal has version {found}; whoever writes it with this program's version makes {known} of it"
+    )]
     TooOld {
         /// The version of the file.
         found: i64,
@@ -73,6 +75,17 @@ impl JournalError {
                     | ErrorCode::FileLockingProtocolFailed
                     | ErrorCode::PermissionDenied
             )
+        )
+    }
+
+    /// Returns whether somebody else has the file for the moment.
+    pub(super) fn is_busy(&self) -> bool {
+        let Self::Sqlite(error) = self else {
+            return false;
+        };
+        matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
         )
     }
 

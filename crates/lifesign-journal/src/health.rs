@@ -40,6 +40,8 @@ pub(super) struct Health {
     /// Of the lost those of which the journal does not tell yet.
     untold: AtomicU64,
     is_closing: AtomicBool,
+    /// Whether somebody waits for what is recorded to be written.
+    is_awaited: AtomicBool,
 }
 
 impl Health {
@@ -74,6 +76,15 @@ impl Health {
 
     pub(super) fn set_closing(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_awaited(&self, is_awaited: bool) {
+        self.is_awaited.store(is_awaited, Ordering::Relaxed);
+    }
+
+    /// Whether somebody waits for what is recorded to be written.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_awaited.load(Ordering::Relaxed)
     }
 
     /// Whether nobody waits any more for a disk that cannot be written.

@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use lifesign::records::{Record, Records};
@@ -97,6 +97,7 @@ impl JournalSettings {
 pub struct Journal {
     messages: SyncSender<Message>,
     health: Arc<Health>,
+    writer: Thread,
 }
 
 impl Journal {
@@ -131,11 +132,15 @@ impl Journal {
             received,
             Arc::clone(&health),
         );
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("lifesign-journal".to_owned())
             .spawn(move || writer.run())
             .map_err(JournalError::thread)?;
-        Ok(Self { messages, health })
+        Ok(Self {
+            messages,
+            health,
+            writer: thread.thread().clone(),
+        })
     }
 
     /// Says whether a journal can be kept at a path, without making one.
@@ -171,9 +176,11 @@ impl Journal {
     fn ask(&self, message: fn(SyncSender<bool>) -> Message) -> bool {
         let (reply, answer) = sync_channel(1);
         let mut message = message(reply);
+        self.health.set_awaited(true);
         for _ in 0..LOOKS {
             match self.messages.try_send(message) {
                 Ok(()) => {
+                    self.writer.unpark();
                     // Whoever does not answer has not written.
                     return answer.recv_timeout(LOOK * LOOKS).unwrap_or(false);
                 }
@@ -182,6 +189,7 @@ impl Journal {
             }
             thread::sleep(LOOK);
         }
+        self.health.set_awaited(false);
         false
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use lifesign::clock;
@@ -24,6 +25,17 @@ pub(super) struct Store {
 impl Store {
     /// Opens a journal, and makes it where there is none.
     pub(super) fn open(path: &Path) -> Result<Self, JournalError> {
+        let until = clock::now() + BUSY;
+        loop {
+            match Self::try_open(path) {
+                // While another process makes it, SQLite says so at once instead of waiting.
+                Err(error) if error.is_busy() && clock::now() < until => thread::sleep(AGAIN),
+                opened => return opened,
+            }
+        }
+    }
+
+    fn try_open(path: &Path) -> Result<Self, JournalError> {
         check_place(path)?;
         create(path)?;
         let mut connection = Connection::open_with_flags(
@@ -176,7 +188,9 @@ fn begin_run(connection: &Connection) -> Result<i64, JournalError> {
 static BEGAN: std::sync::LazyLock<i64> = std::sync::LazyLock::new(now);
 
 /// How long another who writes is waited for.
-const BUSY: Duration = Duration::from_secs(1);
+const BUSY: Duration = Duration::from_secs(2);
+/// How long it is waited before a file is opened again that another is making.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// The most that the write-ahead log keeps of the disk once it was emptied, in bytes.
 const WAL_LIMIT: i64 = 16 << 20;

@@ -565,6 +565,53 @@ fn what_finds_no_place_is_dropped_counted_and_told() {
     assert_eq!(told.lost.records, dropped);
 }
 
+/// Batches gather for a while, and a program that ends after each call would wait each time.
+#[test]
+fn whoever_waits_for_the_file_does_not_wait_for_more_records() {
+    let (_directory, path) = place();
+    let journal = Journal::open(settings(&path)).unwrap();
+    let began = clock::now();
+
+    for n in 0..20 {
+        journal.record(&Record::Started(started(&n.to_string(), 0)));
+        assert!(journal.flush());
+    }
+
+    assert!(began.elapsed() < writer::GATHER * 20);
+    assert_eq!(number(&path, "SELECT count(*) FROM starts"), 20);
+}
+
+/// Programs that begin together find no file, and each makes it.
+#[test]
+fn several_may_make_and_write_one_file_at_once() {
+    for _ in 0..5 {
+        let (_directory, path) = place();
+        let writers: Vec<_> = (0..10)
+            .map(|writer| {
+                let path = path.clone();
+                thread::spawn(move || {
+                    let journal = Journal::open(settings(&path)).unwrap();
+                    assert_eq!(journal.health().state, JournalState::Writing);
+                    for n in 0..50 {
+                        let call = started(&format!("{writer}-{n}"), 0);
+                        journal.record(&attempt(&call, 1, None, true));
+                        journal.record(&ended(call, None, 1));
+                    }
+                    assert!(journal.close());
+                })
+            })
+            .collect();
+
+        for writer in writers {
+            writer.join().unwrap();
+        }
+
+        assert_eq!(number(&path, "SELECT count(*) FROM ends"), 500);
+        assert_eq!(number(&path, "SELECT count(*) FROM attempts"), 500);
+        assert_eq!(number(&path, "SELECT count(*) FROM lost"), 0);
+    }
+}
+
 #[test]
 fn a_file_that_was_taken_away_is_begun_anew() {
     let (_directory, path) = place();

@@ -87,8 +87,13 @@ impl Writer {
                         thread::sleep(RETRY);
                     }
                 }
-                Gathered::Flush(reply) => answer(&reply, is_written),
+                Gathered::Flush(reply) => {
+                    self.health.set_awaited(false);
+                    answer(&reply, is_written);
+                }
                 Gathered::Close(reply) => {
+                    // Whoever makes one call may never come to a batch.
+                    self.retain();
                     self.end();
                     answer(&reply, is_written);
                     return;
@@ -112,8 +117,7 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => return Gathered::Over,
             }
             if !self.is_behind {
-                // One wake-up for all of them, and none of those who record has to give it.
-                thread::sleep(GATHER);
+                self.linger();
             }
         }
         while self.pending.len() < BATCH {
@@ -126,6 +130,20 @@ impl Writer {
             }
         }
         Gathered::Batch
+    }
+
+    /// Waits for more, unless somebody waits for what there is.
+    ///
+    /// One wake-up for all records, and none of those who record has to give it.
+    fn linger(&self) {
+        let until = clock::now() + GATHER;
+        while !self.health.is_awaited() {
+            let left = until.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                return;
+            }
+            thread::park_timeout(left);
+        }
     }
 
     /// Writes what is pending; returns whether it is in the file.
