@@ -9,6 +9,7 @@ mod log;
 mod output;
 mod recording;
 mod status_line;
+mod table;
 
 use std::process::ExitCode;
 

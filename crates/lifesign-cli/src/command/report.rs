@@ -1,4 +1,4 @@
-//! `lifesign report`: what a gateway's journal tells, in tables.
+//! `lifesign report`: what a journal tells, in tables.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,10 +9,11 @@ use lifesign::config::{Config, process_variables};
 use lifesign_core::FailureCode;
 use lifesign_core::duration::human_measured;
 use lifesign_gateway::config::GatewayTables;
-use lifesign_gateway::journal::{Report, ReportFilter, report};
+use lifesign_journal::{Place, Report, ReportFilter, report};
 
 use crate::args::ReportArgs;
 use crate::output::{harmless, print_line};
+use crate::table::Table;
 
 pub(crate) fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
     let path = match args.journal {
@@ -105,43 +106,8 @@ fn summary(report: &Report) -> String {
     format!("{total} {noun} {since}: {}", counts.join(", "))
 }
 
-/// Rows under a title. What is measured stands to the right.
-struct Table {
-    title: &'static str,
-    heads: Vec<&'static str>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn lines(&self) -> Vec<String> {
-        let heads: Vec<_> = self.heads.iter().map(|head| (*head).to_owned()).collect();
-        let all = || std::iter::once(&heads).chain(&self.rows);
-        let widths: Vec<usize> = (0..heads.len())
-            .map(|at| {
-                let lens = all().filter_map(|row| row.get(at));
-                lens.map(|cell| cell.chars().count()).max().unwrap_or(0)
-            })
-            .collect();
-        all()
-            .map(|row| {
-                let cells = row.iter().zip(&widths).zip(&self.heads);
-                let cells: Vec<_> = cells
-                    .map(|((cell, width), head)| {
-                        if MEASURED.contains(head) {
-                            format!("{cell:>width$}")
-                        } else {
-                            format!("{cell:<width$}")
-                        }
-                    })
-                    .collect();
-                format!("  {}", cells.join("  ").trim_end())
-            })
-            .collect()
-    }
-}
-
 fn tables(report: &Report) -> Vec<Table> {
-    let places = |title, head, places: &[lifesign_gateway::journal::Place]| Table {
+    let places = |title, head, places: &[Place]| Table {
         title,
         heads: vec![head, "attempts", "failed", "mostly", "first content"],
         rows: places
@@ -301,21 +267,3 @@ fn or_dash(text: Option<&str>) -> String {
 fn dash() -> String {
     or_dash(None)
 }
-
-/// Columns of numbers.
-const MEASURED: [&str; 14] = [
-    "attempts",
-    "calls",
-    "cuts",
-    "failed",
-    "first content",
-    "input",
-    "limit",
-    "longest",
-    "output",
-    "partial",
-    "silent",
-    "took",
-    "unknown",
-    "waited",
-];
