@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use lifesign_gateway::journal::parse_age;
+use lifesign_journal::parse_age;
 
 use self::names::{Names, codes, dialects, profiles, scenarios, wires};
 
@@ -37,7 +37,7 @@ pub(crate) enum Command {
     Config(ConfigCommand),
     /// Play a handful of provider faults side by side, and judge each call.
     Demo(DemoArgs),
-    /// Tell from a gateway's journal what failed, of what, and what to change.
+    /// Tell from a journal of calls what failed, of what, and what to change.
     #[command(after_long_help = REPORT_HELP)]
     Report(ReportArgs),
     /// Serve as a gateway: programs that change only their base URL get everything `call` does.
@@ -109,6 +109,13 @@ pub(crate) struct CallArgs {
     /// Write what the provider sends, with its timing, for `lifesign standin --replay`.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Write the call and its attempts into this journal, or the one of `journal.path`.
+    #[arg(long, value_name = "FILE")]
+    #[expect(
+        clippy::option_option,
+        reason = "a flag whose value may be left out, as clap has it"
+    )]
+    pub(crate) journal: Option<Option<PathBuf>>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -245,6 +252,11 @@ Examples:
   # Cut the call when the line is silent for 45 s, and print one JSON object
   lifesign call --base-url http://127.0.0.1:8080 --wire anthropic --model m \\
       --set bounds.raw_silence=45s --json --prompt 'Say hello'
+
+  # Write it down, and tell later how calls went
+  lifesign call --base-url http://127.0.0.1:8080 --wire openai-chat --journal calls.db \\
+      --prompt 'Say hello'
+  lifesign report --journal calls.db
 
 Keys come from --api-key-env, else LIFESIGN_API_KEY, else the wire's usual variable.
 

@@ -1,6 +1,7 @@
 //! `lifesign call`: one model call, told to a person or as one JSON object.
 
 mod asked;
+mod journal;
 mod teller;
 
 use std::process::ExitCode;
@@ -11,8 +12,9 @@ use anyhow::Context as _;
 use lifesign::{Answered, CallEvent, CallReport, CallRequest, CallStream, Client, Failed, Outcome};
 
 use self::asked::Asked;
+use self::journal::CallJournal;
 use self::teller::Teller;
-use super::target::Target;
+use super::target::Loaded;
 use crate::args::CallArgs;
 use crate::interrupts::Interrupts;
 use crate::output::{UNWRITTEN, complain, note, one_line, print_line};
@@ -37,6 +39,7 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<ExitCode> {
         client,
         request,
         recording,
+        journal,
     } = match prepared {
         Ok(prepared) => prepared,
         Err(error) if json => {
@@ -45,9 +48,15 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<ExitCode> {
         }
         Err(error) => return Err(error),
     };
-    let mut teller = (!json).then(Teller::new);
-    let ended = follow(client.stream(request), teller.as_mut(), &mut interrupts).await?;
-    let code = conclude(&ended, teller, json, &mut interrupts).await?;
+    let stream = client.stream(request);
+    if let Some(journal) = &journal {
+        journal.keep_start().await;
+    }
+    let made = make(stream, json, &mut interrupts).await;
+    if let Some(journal) = journal {
+        journal.close(&mut interrupts).await;
+    }
+    let code = made?;
     // The call is over, and its outcome stands whatever becomes of the recording.
     match recording.map(|recording| recording.finish()) {
         None | Some(Ok(true)) => {}
@@ -62,13 +71,15 @@ struct Prepared {
     client: Client,
     request: CallRequest,
     recording: Option<Arc<RecordingFile>>,
+    journal: Option<CallJournal>,
 }
 
 fn prepare(args: &CallArgs) -> anyhow::Result<Prepared> {
-    let target = Target::load(&args.target)?;
+    let loaded = Loaded::load(&args.target)?;
+    let target = loaded.target(&args.target)?;
     let asked = Asked::read(args)?;
     let settings = target.settings(asked.model())?;
-    let client = target.client()?;
+    let mut client = target.client()?;
     let upstream = target.with_key(args.api_key_env.as_deref())?;
     let wire = upstream.wire().name();
     let recording = match &args.record {
@@ -92,11 +103,31 @@ fn prepare(args: &CallArgs) -> anyhow::Result<Prepared> {
     if let Some(recording) = &recording {
         request = request.record(Arc::clone(recording) as _);
     }
+    // The last, since it leaves a file behind.
+    let journal = match &args.journal {
+        Some(path) => Some(CallJournal::open(path.as_deref(), loaded.journal())?),
+        None => None,
+    };
+    if let Some(journal) = &journal {
+        client = client.with_records(journal.records());
+    }
     Ok(Prepared {
         client,
         request,
         recording,
+        journal,
     })
+}
+
+/// Makes the call, and returns the exit code that says how it ended.
+async fn make(
+    stream: CallStream,
+    json: bool,
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<ExitCode> {
+    let mut teller = (!json).then(Teller::new);
+    let ended = follow(stream, teller.as_mut(), interrupts).await?;
+    conclude(&ended, teller, json, interrupts).await
 }
 
 /// Reads the call to its end, or to the caller's Ctrl-C.

@@ -6,7 +6,7 @@ use lifesign::config::{Config, KeySource, UpstreamConfig, process_variables};
 use lifesign::transport::{ProxyEnv, TransportConfig};
 use lifesign::{BaseUrl, Client, Upstream};
 use lifesign_core::{SettingError, Settings, Value};
-use lifesign_gateway::config::{GatewayConfig, GatewayTables};
+use lifesign_gateway::config::{GatewayConfig, GatewayTables, JournalConfig};
 use lifesign_wire::Wire;
 
 use crate::args::TargetArgs;
@@ -34,6 +34,11 @@ impl Loaded {
     /// Returns whether anything in it is the gateway's.
     pub(crate) fn is_for_gateway(&self) -> bool {
         self.tables.is_used()
+    }
+
+    /// Returns what is said of the journal.
+    pub(crate) fn journal(&self) -> &JournalConfig {
+        self.tables.journal()
     }
 
     /// Returns the gateway that it makes; whatever keeps one from starting is refused here.
@@ -95,11 +100,6 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads everything that the arguments name; whatever cannot be used is refused here.
-    pub(crate) fn load(args: &TargetArgs) -> anyhow::Result<Self> {
-        Loaded::load(args)?.target(args)
-    }
-
     /// Returns the settings in force for a call to `model`, which the upstream must have.
     pub(crate) fn settings(&self, model: Option<&str>) -> Result<Settings, SettingError> {
         if let Some(model) = model.filter(|model| !self.upstream.has_model(model)) {

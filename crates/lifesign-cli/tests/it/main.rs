@@ -16,6 +16,8 @@ mod harness;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
+mod journaled;
+#[cfg(test)]
 mod json;
 #[cfg(test)]
 mod keys;
