@@ -1,7 +1,7 @@
 //! The journal: what it keeps, what it loses and says so, and what is told from it.
 
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 use jiff::Timestamp;
@@ -581,18 +581,21 @@ fn whoever_waits_for_the_file_does_not_wait_for_more_records() {
     assert_eq!(number(&path, "SELECT count(*) FROM starts"), 20);
 }
 
-/// Programs that begin together find no file, and each makes it.
+/// Programs that begin together find no file, and each makes it. That is a matter of luck, so it is
+/// tried a few times.
 #[test]
 fn several_may_make_and_write_one_file_at_once() {
-    for _ in 0..5 {
+    for _ in 0..20 {
         let (_directory, path) = place();
+        let together = Arc::new(Barrier::new(10));
         let writers: Vec<_> = (0..10)
             .map(|writer| {
-                let path = path.clone();
+                let (path, together) = (path.clone(), Arc::clone(&together));
                 thread::spawn(move || {
+                    together.wait();
                     let journal = Journal::open(settings(&path)).unwrap();
                     assert_eq!(journal.health().state, JournalState::Writing);
-                    for n in 0..50 {
+                    for n in 0..3 {
                         let call = started(&format!("{writer}-{n}"), 0);
                         journal.record(&attempt(&call, 1, None, true));
                         journal.record(&ended(call, None, 1));
@@ -606,8 +609,8 @@ fn several_may_make_and_write_one_file_at_once() {
             writer.join().unwrap();
         }
 
-        assert_eq!(number(&path, "SELECT count(*) FROM ends"), 500);
-        assert_eq!(number(&path, "SELECT count(*) FROM attempts"), 500);
+        assert_eq!(number(&path, "SELECT count(*) FROM ends"), 30);
+        assert_eq!(number(&path, "SELECT count(*) FROM attempts"), 30);
         assert_eq!(number(&path, "SELECT count(*) FROM lost"), 0);
     }
 }

@@ -118,6 +118,50 @@ async fn a_journal_survives_twenty_kills_under_load_and_misses_the_last_moment_a
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_and_ten_calls_write_one_journal_at_once_and_lose_nothing() {
+    let answering = Upstream::answering().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("calls.db");
+    let settings = with_journal(&upstream("a", answering.address, ""), &path);
+    let gateway = Gateway::start(&settings).await;
+    let whole = Whole::default();
+    let mut callers = JoinSet::new();
+    for _ in 0..8 {
+        callers.spawn(load(gateway.address, Arc::clone(&whole)));
+    }
+
+    let url = format!("http://{}", answering.address);
+    let calls: Vec<_> = (0..10)
+        .map(|_| {
+            let call = Program::call(&url, "openai-chat").args(&["--journal"]);
+            call.args(&[path.as_os_str()]).start()
+        })
+        .collect();
+
+    for call in calls {
+        eventually("a call ends", || call.is_over()).await;
+        let ran = call.wait();
+        ran.assert_code(0);
+        assert!(!ran.stderr.contains("journal"), "{ran:?}");
+    }
+    gateway.signal("TERM");
+    gateway.wait().await.assert_code(0);
+    callers.join_all().await;
+    let connection = open(&path);
+    let of_programs = "SELECT count(*) FROM calls JOIN runs ON runs.id = run
+                       WHERE outcome = 'completed' AND stopped_at > 0 AND status IS NULL";
+    assert_eq!(number(&connection, of_programs), 10);
+    let of_gateway = "SELECT count(*) FROM calls WHERE outcome = 'completed' AND status = 200";
+    let told = i64::try_from(whole.lock().unwrap().len()).unwrap();
+    let kept = number(&connection, of_gateway);
+    assert!(
+        told > 0 && (told..=told + 8).contains(&kept),
+        "{kept} of {told}"
+    );
+    assert_eq!(number(&connection, "SELECT count(*) FROM lost"), 0);
+}
+
 /// A disk of its own, which nobody but the gateway sees; `None` where this machine allows none.
 async fn on_a_small_disk(settings: &str, disk: &Path) -> Option<Gateway> {
     let mount = format!("mount -t tmpfs -o size=512k none {}", disk.display());
