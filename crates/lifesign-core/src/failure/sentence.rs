@@ -231,7 +231,9 @@ impl Failure {
             FailureCode::ProviderError if self.own_words().is_some() => "try again".to_owned(),
             FailureCode::ProviderError => "read the provider's message, then try again".to_owned(),
             FailureCode::QueueFull => {
-                "try again later, or raise the queue of the upstream".to_owned()
+                "try again later; a longer upstream.queue lets more wait, and a higher \
+                 upstream.concurrency lets them wait less if the server can do it"
+                    .to_owned()
             }
             FailureCode::RateLimited => {
                 "wait as long as asked, send less at once, or raise retry.attempts".to_owned()

@@ -8,7 +8,7 @@ use lifesign::attempt::{Attempt, Errand, Guard};
 use lifesign::clock;
 use lifesign::trace_context::SpanId;
 use lifesign::{Doing, error_body_limit, read_limits};
-use lifesign_core::duration::whole_millis;
+use lifesign_core::duration::{human, human_measured, whole_millis};
 use lifesign_core::{CallShape, Failure, FailureCode, HoldKey, Phase, Settings, Watch};
 
 use super::{Attempting, Call, Fault, State};
@@ -183,7 +183,10 @@ impl Call {
             return Ok(());
         }
         let mut failure = Failure::new(why, Phase::Queued);
-        failure.detail = Some("the upstream is on hold after an earlier call".to_owned());
+        failure.detail = Some(format!(
+            "the upstream is on hold after an earlier call, for {} more",
+            human_measured(remaining)
+        ));
         failure.retry_after = Some(remaining);
         failure.resets_at = clock::timestamp_after(remaining);
         failure.upstream = name;
@@ -193,11 +196,26 @@ impl Call {
     pub(super) fn no_turn(&mut self, at: usize) -> Box<Fault> {
         let mut failure = Failure::new(FailureCode::QueueFull, Phase::Queued);
         failure.retry_after = Some(FULL_RETRY_AFTER);
-        failure.upstream = self
-            .order
-            .targets
-            .get(at)
-            .map(|target| target.name().to_owned());
+        if let Some(target) = self.order.targets.get(at) {
+            let load = target.lane.load();
+            failure.upstream = Some(target.name().to_owned());
+            let line = format!(
+                "{} under way (upstream.concurrency = {}), {} in line (upstream.queue = {})",
+                load.in_flight, load.concurrency, load.waiting, load.queue
+            );
+            let (setting, detail) = match time_of(target.config.queue_wait.value) {
+                Some(wait) if self.out_of_turn == Some(at) => (
+                    "upstream.queue_wait",
+                    format!(
+                        "no turn within {} (upstream.queue_wait), {line}",
+                        human(wait)
+                    ),
+                ),
+                _ => ("upstream.queue", line),
+            };
+            failure.named_setting = Some(setting.to_owned());
+            failure.detail = Some(detail);
+        }
         self.fail(failure, None)
     }
 

@@ -52,6 +52,10 @@ async fn a_full_line_is_a_real_429_and_a_place_in_it_is_told() {
         let body = fourth.json();
         assert_eq!(body["lifesign"]["code"], "queue_full", "{body}");
         assert_eq!(body["error"]["type"], "rate_limit_error", "{body}");
+        assert_eq!(body["lifesign"]["setting"], "upstream.queue", "{body}");
+        let message = body["lifesign"]["message"].as_str().unwrap();
+        let line = "1 under way (upstream.concurrency = 1), 2 in line (upstream.queue = 2)";
+        assert!(message.ends_with(line), "{body}");
 
         // Who leaves the line makes room at once, and the next moves up.
         drop(second);
@@ -122,6 +126,7 @@ async fn the_wall_clock_and_queue_wait_alone_run_in_line() {
     let got = gate.ask(&Ask::stream(Wire::OPENAI_CHAT)).await;
     assert_eq!(got.status, 429);
     assert_eq!(got.json()["lifesign"]["code"], "queue_full");
+    assert_eq!(got.json()["lifesign"]["setting"], "upstream.queue_wait");
     assert!(
         (ms(690)..ms(1_100)).contains(&got.head_at),
         "{:?}",
