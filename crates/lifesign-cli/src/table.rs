@@ -37,19 +37,23 @@ impl Table {
 }
 
 /// Columns of numbers.
-const MEASURED: [&str; 14] = [
+const MEASURED: [&str; 18] = [
     "attempts",
     "calls",
+    "completed",
     "cuts",
     "failed",
     "first content",
     "input",
     "limit",
     "longest",
+    "median",
     "output",
     "partial",
+    "shortest",
     "silent",
     "took",
     "unknown",
     "waited",
+    "without content",
 ];

@@ -24,7 +24,7 @@ pub use self::age::{age_text, parse_age};
 pub use self::error::JournalError;
 pub use self::health::{JournalHealth, JournalState};
 pub use self::report::{
-    AttemptCount, Bound, Calls, Discarded, FailureCount, Lost, Place, Report, ReportFilter,
+    AttemptCount, Bound, Calls, Discarded, FailureCount, Left, Lost, Place, Report, ReportFilter,
     Silence, Slow, TokenSum, Waits, report,
 };
 

@@ -40,7 +40,7 @@ pub struct Report {
     pub filter: ReportFilter,
     /// The calls by their ends.
     pub calls: Calls,
-    /// Failures of calls and attempts, most frequent first.
+    /// Failures of calls and attempts by code and upstream, most frequent first.
     pub by_code: Vec<FailureCount>,
     /// Attempts by upstream, most failures first.
     pub by_upstream: Vec<Place>,
@@ -52,8 +52,10 @@ pub struct Report {
     pub slowest: Vec<Slow>,
     /// The longest gaps of the raw clock, and then those of the content clock.
     pub silences: Vec<Silence>,
-    /// How long calls waited before they were asked, or asked again.
-    pub waits: Waits,
+    /// How long calls waited before they were asked, or asked again, by upstream.
+    pub waits: Vec<Waits>,
+    /// Calls whose callers left, by key and upstream.
+    pub left: Vec<Left>,
     /// How many calls took how many attempts.
     pub attempts: Vec<AttemptCount>,
     /// Tokens that were paid for.
@@ -88,10 +90,20 @@ pub struct Calls {
 pub struct FailureCount {
     /// The code.
     pub code: String,
+    /// At which upstream; none where none was asked.
+    pub upstream: Option<String>,
     /// Calls that ended so.
     pub calls: u64,
     /// Attempts that ended so, of whatever became of their calls.
     pub attempts: u64,
+    /// When it first happened.
+    pub first: Timestamp,
+    /// When it last happened.
+    pub last: Timestamp,
+    /// What was known of it then.
+    pub message: Option<String>,
+    /// The longest wait that the provider asked for; none where it asked for none.
+    pub longest_retry_after_ms: Option<u64>,
 }
 
 /// What was asked, and how it went.
@@ -105,6 +117,8 @@ pub struct Place {
     pub failed: u64,
     /// The code of most of these.
     pub mostly: Option<String>,
+    /// When an attempt was last complete; none where none was.
+    pub last_completed: Option<Timestamp>,
     /// The median time from the beginning of an attempt to its first content.
     pub first_content_ms: Option<u64>,
 }
@@ -124,6 +138,9 @@ pub struct Bound {
     pub setting: Option<String>,
     /// Where its value came from.
     pub origin: Option<String>,
+    /// The most that a complete attempt at that upstream needed of the same; none where none is
+    /// complete. Near to the limit, the limit is tight; without one, the upstream is at fault.
+    pub longest_completed_ms: Option<u64>,
 }
 
 /// A call that took long.
@@ -171,8 +188,10 @@ pub struct Silence {
 }
 
 /// How calls waited, of which kind so many and how long.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Waits {
+    /// Who was asked last, or waited for; none where that was nobody.
+    pub upstream: Option<String>,
     /// Calls that waited in line.
     pub queued: u64,
     /// The longest of it.
@@ -185,6 +204,25 @@ pub struct Waits {
     pub retried: u64,
     /// The longest of it.
     pub longest_retry_ms: u64,
+}
+
+/// Calls whose callers left, or that an operator ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// The name of the callers' key.
+    pub key: Option<String>,
+    /// Who was asked last.
+    pub upstream: Option<String>,
+    /// How many.
+    pub calls: u64,
+    /// Those of them that had brought no content.
+    pub before_content: u64,
+    /// After how long the first left.
+    pub shortest_ms: u64,
+    /// The median. Where all leave after the same time, it is a limit of their own.
+    pub median_ms: u64,
+    /// After how long the last left.
+    pub longest_ms: u64,
 }
 
 /// How many calls took so many attempts.
@@ -268,6 +306,7 @@ pub fn report(path: &Path, filter: &ReportFilter) -> Result<Report, JournalError
         slowest: slowest(&transaction)?,
         silences: silences(&transaction)?,
         waits: waits(&transaction)?,
+        left: left(&transaction)?,
         attempts: attempts(&transaction)?,
         tokens: tokens(&transaction)?,
         discarded: discarded(&transaction)?,
@@ -329,18 +368,28 @@ fn calls(connection: &Connection, until: i64) -> Rusqlite<Calls> {
 fn by_code(connection: &Connection) -> Rusqlite<Vec<FailureCount>> {
     list(
         connection,
-        "SELECT code, sum(calls), sum(attempts) FROM (
-             SELECT code, 1 AS calls, 0 AS attempts FROM chosen JOIN ends USING (id)
-             WHERE code IS NOT NULL
+        "WITH failed AS (
+             SELECT code, upstream, 1 AS calls, 0 AS attempts, at, message, NULL AS asked
+             FROM chosen JOIN ends USING (id) WHERE code IS NOT NULL
              UNION ALL
-             SELECT outcome, 0, 1 FROM chosen JOIN attempts ON call = id
-             WHERE outcome <> 'completed')
-         GROUP BY 1 ORDER BY 2 DESC, 3 DESC, 1",
+             SELECT outcome, upstream, 0, 1, at, message, retry_after_ms
+             FROM chosen JOIN attempts ON call = id WHERE outcome <> 'completed')
+         SELECT code, upstream, sum(calls), sum(attempts), min(at), max(at),
+             (SELECT message FROM failed AS other
+              WHERE other.code = failed.code AND other.upstream IS failed.upstream
+              ORDER BY at DESC, attempts DESC LIMIT 1),
+             max(asked)
+         FROM failed GROUP BY 1, 2 ORDER BY 3 DESC, 4 DESC, 1, 2",
         |row| {
             Ok(FailureCount {
                 code: row.get(0)?,
-                calls: count(row, 1)?,
-                attempts: count(row, 2)?,
+                upstream: row.get(1)?,
+                calls: count(row, 2)?,
+                attempts: count(row, 3)?,
+                first: time(row.get(4)?),
+                last: time(row.get(5)?),
+                message: row.get(6)?,
+                longest_retry_after_ms: maybe(row, 7)?,
             })
         },
     )
@@ -349,7 +398,7 @@ fn by_code(connection: &Connection) -> Rusqlite<Vec<FailureCount>> {
 fn places(connection: &Connection, column: &str) -> Rusqlite<Vec<Place>> {
     let sql = format!(
         "WITH asked AS (
-             SELECT {column} AS name, outcome, first_content_ms - began_ms AS first,
+             SELECT {column} AS name, outcome, at, first_content_ms - began_ms AS first,
                  outcome NOT IN ('completed', 'cancelled') AS failed
              FROM chosen JOIN attempts ON call = id),
          ranked AS (
@@ -359,6 +408,7 @@ fn places(connection: &Connection, column: &str) -> Rusqlite<Vec<Place>> {
          SELECT name, count(*), sum(failed),
              (SELECT outcome FROM asked AS other WHERE other.name IS asked.name AND other.failed
               GROUP BY outcome ORDER BY count(*) DESC, outcome LIMIT 1),
+             max(iif(outcome = 'completed', at, NULL)),
              (SELECT first FROM ranked WHERE ranked.name IS asked.name AND place = (count + 1) / 2)
          FROM asked GROUP BY name ORDER BY 3 DESC, 2 DESC, 1"
     );
@@ -368,7 +418,8 @@ fn places(connection: &Connection, column: &str) -> Rusqlite<Vec<Place>> {
             attempts: count(row, 1)?,
             failed: count(row, 2)?,
             mostly: row.get(3)?,
-            first_content_ms: maybe(row, 4)?,
+            last_completed: row.get::<_, Option<i64>>(4)?.map(time),
+            first_content_ms: maybe(row, 5)?,
         })
     })
 }
@@ -376,7 +427,7 @@ fn places(connection: &Connection, column: &str) -> Rusqlite<Vec<Place>> {
 fn by_bound(connection: &Connection) -> Rusqlite<Vec<Bound>> {
     list(
         connection,
-        "SELECT name, count(*), upstream, limit_ms, setting, origin FROM (
+        "WITH cuts AS (SELECT name, count(*) AS count, upstream, limit_ms, setting, origin FROM (
              SELECT coalesce(bound, outcome) AS name, upstream, limit_ms, setting, origin
              FROM chosen JOIN attempts ON call = id
              WHERE bound IS NOT NULL OR setting IS NOT NULL
@@ -386,7 +437,22 @@ fn by_bound(connection: &Connection) -> Rusqlite<Vec<Bound>> {
              WHERE (bound IS NOT NULL OR setting IS NOT NULL) AND NOT EXISTS
                  (SELECT 1 FROM attempts WHERE call = id AND attempts.bound IS ends.bound
                       AND attempts.setting IS ends.setting))
-         GROUP BY name, upstream, limit_ms, setting, origin ORDER BY 2 DESC, 1, 3",
+         GROUP BY name, upstream, limit_ms, setting, origin)
+         SELECT name, count, upstream, limit_ms, setting, origin,
+             (SELECT max(CASE name
+                  WHEN 'before_content' THEN first_content_ms - sent_ms
+                  WHEN 'between_events' THEN gap_event_ms
+                  WHEN 'connect' THEN sent_ms - began_ms
+                  WHEN 'flat' THEN gap_event_ms
+                  WHEN 'headers' THEN headers_ms - sent_ms
+                  WHEN 'lifetime' THEN ended_ms
+                  WHEN 'raw_silence' THEN gap_raw_ms
+                  WHEN 'reasoning_only' THEN gap_output_ms
+                  WHEN 'wall_clock' THEN ended_ms
+                  WHEN 'whole_call' THEN ended_ms - sent_ms END)
+              FROM chosen JOIN attempts ON call = id
+              WHERE outcome = 'completed' AND attempts.upstream IS cuts.upstream)
+         FROM cuts ORDER BY 2 DESC, 1, 3",
         |row| {
             Ok(Bound {
                 bound: row.get(0)?,
@@ -395,6 +461,7 @@ fn by_bound(connection: &Connection) -> Rusqlite<Vec<Bound>> {
                 limit_ms: maybe(row, 3)?,
                 setting: row.get(4)?,
                 origin: row.get(5)?,
+                longest_completed_ms: maybe(row, 6)?,
             })
         },
     )
@@ -458,20 +525,48 @@ fn phase_of(gaps: &str, clock: &str) -> Option<String> {
     of_phase.max().map(|(_, phase)| phase.clone())
 }
 
-fn waits(connection: &Connection) -> Rusqlite<Waits> {
-    connection.query_row(
-        "SELECT count(nullif(queued_ms, 0)), max(queued_ms), count(nullif(held_ms, 0)), max(held_ms),
-             count(nullif(retry_wait_ms, 0)), max(retry_wait_ms)
-         FROM chosen JOIN ends USING (id)",
-        [],
+fn waits(connection: &Connection) -> Rusqlite<Vec<Waits>> {
+    list(
+        connection,
+        "SELECT upstream, count(nullif(queued_ms, 0)), max(queued_ms), count(nullif(held_ms, 0)),
+             max(held_ms), count(nullif(retry_wait_ms, 0)), max(retry_wait_ms)
+         FROM chosen JOIN ends USING (id) WHERE queued_ms + held_ms + retry_wait_ms > 0
+         GROUP BY upstream ORDER BY sum(queued_ms + held_ms + retry_wait_ms) DESC, 1",
         |row| {
             Ok(Waits {
-                queued: count(row, 0)?,
-                longest_queued_ms: count(row, 1)?,
-                held: count(row, 2)?,
-                longest_held_ms: count(row, 3)?,
-                retried: count(row, 4)?,
-                longest_retry_ms: count(row, 5)?,
+                upstream: row.get(0)?,
+                queued: count(row, 1)?,
+                longest_queued_ms: count(row, 2)?,
+                held: count(row, 3)?,
+                longest_held_ms: count(row, 4)?,
+                retried: count(row, 5)?,
+                longest_retry_ms: count(row, 6)?,
+            })
+        },
+    )
+}
+
+fn left(connection: &Connection) -> Rusqlite<Vec<Left>> {
+    list(
+        connection,
+        "WITH gone AS (
+             SELECT key, upstream, elapsed_ms, NOT EXISTS
+                 (SELECT 1 FROM attempts WHERE call = id AND first_content_ms IS NOT NULL) AS early,
+                 row_number() OVER (PARTITION BY key, upstream ORDER BY elapsed_ms) AS place,
+                 count(*) OVER (PARTITION BY key, upstream) AS count
+             FROM chosen JOIN calls USING (id) WHERE outcome = 'cancelled')
+         SELECT key, upstream, count(*), sum(early), min(elapsed_ms),
+             max(iif(place = (count + 1) / 2, elapsed_ms, NULL)), max(elapsed_ms)
+         FROM gone GROUP BY key, upstream ORDER BY 3 DESC, 1, 2",
+        |row| {
+            Ok(Left {
+                key: row.get(0)?,
+                upstream: row.get(1)?,
+                calls: count(row, 2)?,
+                before_content: count(row, 3)?,
+                shortest_ms: count(row, 4)?,
+                median_ms: count(row, 5)?,
+                longest_ms: count(row, 6)?,
             })
         },
     )

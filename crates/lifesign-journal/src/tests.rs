@@ -243,6 +243,7 @@ fn a_report_tells_who_failed_of_what_and_what_it_cost() {
     let journal = Journal::open(settings(&path)).unwrap();
     let failure = silent();
     let now = clock::timestamp().as_millisecond() - EPOCH_MS;
+    let at = |at_ms| Timestamp::from_millisecond(EPOCH_MS + at_ms).unwrap();
     for (id, failures) in [("a", 1), ("b", 2), ("c", 0)] {
         let call = started(id, now);
         journal.record(&Record::Started(call.clone()));
@@ -282,8 +283,14 @@ fn a_report_tells_who_failed_of_what_and_what_it_cost() {
         told.by_code,
         [FailureCount {
             code: "raw_silent".to_owned(),
+            upstream: Some("up".to_owned()),
             calls: 1,
-            attempts: 3
+            attempts: 3,
+            first: at(now),
+            // The call ended after its attempts.
+            last: at(now + 1_200),
+            message: Some(silent().message()),
+            longest_retry_after_ms: None,
         }]
     );
     assert_eq!(
@@ -293,6 +300,7 @@ fn a_report_tells_who_failed_of_what_and_what_it_cost() {
             attempts: 5,
             failed: 3,
             mostly: Some("raw_silent".to_owned()),
+            last_completed: Some(at(now)),
             first_content_ms: Some(30),
         }]
     );
@@ -306,12 +314,18 @@ fn a_report_tells_who_failed_of_what_and_what_it_cost() {
             limit_ms: Some(700),
             setting: Some("bounds.raw_silence".to_owned()),
             origin: Some("call".to_owned()),
+            // The longest silence of an attempt that came through.
+            longest_completed_ms: Some(1_400),
         }]
     );
     let slowest: Vec<_> = told.slowest.iter().map(|it| it.ended.as_str()).collect();
     assert_eq!(slowest, ["completed", "raw_silent", "completed"]);
     assert_eq!(told.silences[0].longest_ms, 1_400);
-    assert_eq!((told.waits.queued, told.waits.longest_queued_ms), (3, 100));
+    let [waits] = told.waits.as_slice() else {
+        panic!("{:?}", told.waits);
+    };
+    assert_eq!(waits.upstream.as_deref(), Some("up"));
+    assert_eq!((waits.queued, waits.longest_queued_ms), (3, 100));
     let attempts: Vec<_> = told
         .attempts
         .iter()
@@ -363,6 +377,72 @@ fn a_report_tells_who_failed_of_what_and_what_it_cost() {
         }),
         4
     );
+}
+
+/// Those of a caller with a limit of its own all leave after the same time.
+#[test]
+fn a_report_tells_whose_callers_left_and_after_how_long() {
+    let (_directory, path) = place();
+    let journal = Journal::open(settings(&path)).unwrap();
+    let left = Failure::new(FailureCode::Cancelled, Phase::BeforeContent);
+    for (id, elapsed_ms, has_content) in [
+        ("a", 5_003, false),
+        ("b", 5_001, false),
+        ("c", 5_002, true),
+        ("d", 9_000, true),
+    ] {
+        let call = started(id, 0);
+        journal.record(&attempt(&call, 1, Some(&left), has_content));
+        let Record::Ended(mut end) = ended(call, Some(&left), 1) else {
+            panic!("no end");
+        };
+        end.elapsed_ms = elapsed_ms;
+        journal.record(&Record::Ended(end));
+    }
+    journal.record(&ended(started("whole", 0), None, 1));
+    assert!(journal.flush());
+
+    let told = report(&path, &ReportFilter::default()).unwrap();
+
+    assert_eq!(
+        told.left,
+        [Left {
+            key: Some("me".to_owned()),
+            upstream: Some("up".to_owned()),
+            calls: 4,
+            before_content: 2,
+            shortest_ms: 5_001,
+            median_ms: 5_002,
+            longest_ms: 9_000,
+        }]
+    );
+}
+
+/// A bound that nothing has ever come through under says nothing of how tight it is.
+#[test]
+fn what_complete_attempts_needed_is_told_of_the_same_upstream_alone() {
+    let (_directory, path) = place();
+    let journal = Journal::open(settings(&path)).unwrap();
+    let (cut, elsewhere) = (started("a", 0), started("b", 0));
+    journal.record(&attempt(&cut, 1, Some(&silent()), false));
+    journal.record(&ended(cut, Some(&silent()), 1));
+    let Record::Attempt(mut whole) = attempt(&elsewhere, 1, None, true) else {
+        panic!("no attempt");
+    };
+    whole.attempt.upstream = "another".to_owned();
+    journal.record(&Record::Attempt(whole));
+    journal.record(&ended(elsewhere, None, 1));
+    assert!(journal.flush());
+
+    let told = report(&path, &ReportFilter::default()).unwrap();
+
+    assert_eq!(told.by_bound[0].longest_completed_ms, None);
+    let last: Vec<_> = told
+        .by_upstream
+        .iter()
+        .map(|place| (place.name.as_deref(), place.last_completed.is_some()))
+        .collect();
+    assert_eq!(last, [(Some("up"), false), (Some("another"), true)]);
 }
 
 /// A run that did not say that it stopped, and was not seen for long, was killed.

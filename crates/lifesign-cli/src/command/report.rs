@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use jiff::{SignedDuration, Timestamp};
 use lifesign::config::{Config, process_variables};
 use lifesign_core::FailureCode;
 use lifesign_core::duration::human_measured;
 use lifesign_gateway::config::GatewayTables;
-use lifesign_journal::{Place, Report, ReportFilter, report};
+use lifesign_journal::{FailureCount, Place, Report, ReportFilter, report};
 
 use crate::args::ReportArgs;
 use crate::output::{harmless, print_line};
@@ -109,7 +110,14 @@ fn summary(report: &Report) -> String {
 fn tables(report: &Report) -> Vec<Table> {
     let places = |title, head, places: &[Place]| Table {
         title,
-        heads: vec![head, "attempts", "failed", "mostly", "first content"],
+        heads: vec![
+            head,
+            "attempts",
+            "failed",
+            "mostly",
+            "last completed",
+            "first content",
+        ],
         rows: places
             .iter()
             .map(|it| {
@@ -118,25 +126,32 @@ fn tables(report: &Report) -> Vec<Table> {
                     it.attempts.to_string(),
                     it.failed.to_string(),
                     or_dash(it.mostly.as_deref()),
+                    it.last_completed.map_or_else(dash, |at| moment(at, report)),
                     it.first_content_ms.map_or_else(dash, time),
                 ]
             })
             .collect(),
     };
-    let waits = &report.waits;
-    let waited = [
-        ("in line", waits.queued, waits.longest_queued_ms),
-        ("behind a hold", waits.held, waits.longest_held_ms),
-        (
-            "before another attempt",
-            waits.retried,
-            waits.longest_retry_ms,
-        ),
-    ];
+    let waited = report.waits.iter().flat_map(|it| {
+        let kinds = [
+            ("in line", it.queued, it.longest_queued_ms),
+            ("behind a hold", it.held, it.longest_held_ms),
+            ("before another attempt", it.retried, it.longest_retry_ms),
+        ];
+        kinds.map(|(place, calls, longest)| (it.upstream.as_deref(), place, calls, longest))
+    });
     vec![
         Table {
-            title: "What failed",
-            heads: vec!["code", "calls", "attempts"],
+            title: "What failed, where and since when (UTC)",
+            heads: vec![
+                "code",
+                "calls",
+                "attempts",
+                "upstream",
+                "first",
+                "last",
+                "what was seen last",
+            ],
             rows: report
                 .by_code
                 .iter()
@@ -145,13 +160,25 @@ fn tables(report: &Report) -> Vec<Table> {
                         it.code.clone(),
                         it.calls.to_string(),
                         it.attempts.to_string(),
+                        or_dash(it.upstream.as_deref()),
+                        moment(it.first, report),
+                        moment(it.last, report),
+                        seen(it),
                     ]
                 })
                 .collect(),
         },
         Table {
-            title: "What ran out, and the setting to change",
-            heads: vec!["bound", "cuts", "upstream", "limit", "setting", "from"],
+            title: "What ran out, and the setting to change (completed: the most that a call there needed of it)",
+            heads: vec![
+                "bound",
+                "cuts",
+                "upstream",
+                "limit",
+                "completed",
+                "setting",
+                "from",
+            ],
             rows: report
                 .by_bound
                 .iter()
@@ -161,6 +188,7 @@ fn tables(report: &Report) -> Vec<Table> {
                         it.cuts.to_string(),
                         or_dash(it.upstream.as_deref()),
                         it.limit_ms.map_or_else(dash, time),
+                        it.longest_completed_ms.map_or_else(dash, time),
                         or_dash(it.setting.as_deref()),
                         or_dash(it.origin.as_deref()),
                     ]
@@ -169,6 +197,33 @@ fn tables(report: &Report) -> Vec<Table> {
         },
         places("Upstreams", "upstream", &report.by_upstream),
         places("Models, as upstreams call them", "model", &report.by_model),
+        Table {
+            title: "Callers that left (all after the same time: a limit of their own)",
+            heads: vec![
+                "key",
+                "upstream",
+                "calls",
+                "without content",
+                "shortest",
+                "median",
+                "longest",
+            ],
+            rows: report
+                .left
+                .iter()
+                .map(|it| {
+                    vec![
+                        or_dash(it.key.as_deref()),
+                        or_dash(it.upstream.as_deref()),
+                        it.calls.to_string(),
+                        it.before_content.to_string(),
+                        time(it.shortest_ms),
+                        time(it.median_ms),
+                        time(it.longest_ms),
+                    ]
+                })
+                .collect(),
+        },
         Table {
             title: "Slowest calls",
             heads: vec![
@@ -215,12 +270,16 @@ fn tables(report: &Report) -> Vec<Table> {
         },
         Table {
             title: "Waits",
-            heads: vec!["where", "calls", "longest"],
+            heads: vec!["where", "upstream", "calls", "longest"],
             rows: waited
-                .iter()
-                .filter(|(_, calls, _)| *calls > 0)
-                .map(|(place, calls, longest)| {
-                    vec![(*place).to_owned(), calls.to_string(), time(*longest)]
+                .filter(|(.., calls, _)| *calls > 0)
+                .map(|(upstream, place, calls, longest)| {
+                    vec![
+                        place.to_owned(),
+                        or_dash(upstream),
+                        calls.to_string(),
+                        time(longest),
+                    ]
                 })
                 .collect(),
         },
@@ -260,6 +319,29 @@ fn time(ms: u64) -> String {
     human_measured(Duration::from_millis(ms))
 }
 
+/// Returns when something was: the time of day, and the day where that was another.
+fn moment(at: Timestamp, report: &Report) -> String {
+    let form = if at.duration_until(report.until) < SignedDuration::from_hours(24) {
+        "%H:%M:%S"
+    } else {
+        "%Y-%m-%d %H:%M:%S"
+    };
+    at.strftime(form).to_string()
+}
+
+/// Returns what was known of the last failure of a kind, as long as a row may be.
+fn seen(failure: &FailureCount) -> String {
+    let message = failure.message.as_deref().unwrap_or_default();
+    let mut seen: String = message.chars().take(MOST_SEEN).collect();
+    if seen.len() < message.len() {
+        seen.push_str("...");
+    }
+    match failure.longest_retry_after_ms {
+        Some(ms) => format!("{seen} (asks to wait {})", time(ms)),
+        None => seen,
+    }
+}
+
 fn or_dash(text: Option<&str>) -> String {
     text.unwrap_or("-").to_owned()
 }
@@ -267,3 +349,6 @@ fn or_dash(text: Option<&str>) -> String {
 fn dash() -> String {
     or_dash(None)
 }
+
+/// The characters that are shown of what was seen: the setting and its place still fit.
+const MOST_SEEN: usize = 140;

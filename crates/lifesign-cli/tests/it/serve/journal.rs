@@ -308,10 +308,20 @@ async fn a_report_names_what_ran_out_where_and_the_setting_to_change() {
     let cut = line("headers ");
     let words: Vec<_> = cut.split_whitespace().collect();
     assert_eq!(
-        words[..6],
-        ["headers", "1", "slow-one", "200", "ms", "bounds.headers"]
+        words[..7],
+        [
+            "headers",
+            "1",
+            "slow-one",
+            "200",
+            "ms",
+            "-",
+            "bounds.headers"
+        ]
     );
-    assert!(words[6].ends_with("gateway.toml:4"), "{cut}");
+    assert!(words[7].ends_with("gateway.toml:4"), "{cut}");
+    let failed = line("raw_silent ");
+    assert!(failed.contains("nothing arrived for 200 ms"), "{failed}");
     let report: Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(report["v"], 1);
     assert_eq!(report["calls"]["failed"], 1);
