@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// Run a scripted model provider on loopback.
     #[command(after_long_help = STANDIN_HELP)]
     Standin(StandinArgs),
+    /// Watch a gateway on a terminal: its calls and their clocks, upstreams and failures.
+    #[command(after_long_help = TOP_HELP)]
+    Top(TopArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -240,6 +243,23 @@ pub(crate) struct StandinArgs {
     pub(crate) json: bool,
 }
 
+/// Which gateway, and how it is shown.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// The gateway: `http://HOST:PORT`, `https://HOST` or `unix:/PATH`.
+    #[arg(value_name = "URL", default_value = "http://127.0.0.1:4631")]
+    pub(crate) url: String,
+    /// A file that holds the gateway's admin key; without it `LIFESIGN_ADMIN_KEY` may hold it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) admin_key_file: Option<PathBuf>,
+    /// Print once how it stands, as tables. So it is where standard output is no terminal.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) once: bool,
+    /// Print once how it stands, as the JSON of the gateway's /lifesign/live.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 const CALL_HELP: &str = "\
 Examples:
   # A local llama.cpp server
@@ -307,3 +327,26 @@ Examples:
   lifesign standin --replay call.rec --speed 10
 
 The script language is described in docs/reference/script.md.";
+
+const TOP_HELP: &str = "\
+Examples:
+  # The gateway on this machine
+  lifesign top
+
+  # Another one, which wants its admin key
+  lifesign top https://gateway.example --admin-key-file admin.key
+
+  # What is silent now, for a script
+  lifesign top --json | jq '.calls[] | select(.state == \"silent\")'
+
+Keys:
+  Up Down, k j  choose a row            Tab, 1 2 3  calls, upstreams, failures
+  Enter         a call from its beginning on; Esc goes back
+  c             cancel the call         r           release the hold
+  q             quit
+
+The call that is cut next stands on top. A bar is full where the clock reaches its bound.
+NO_COLOR=1 turns colours off.
+
+Exit codes:
+  0 ended   2 an argument was refused   4 it refuses, or is no gateway   8 nothing answers";

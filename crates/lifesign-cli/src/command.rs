@@ -9,3 +9,4 @@ pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod standin;
 mod target;
+pub(crate) mod top;

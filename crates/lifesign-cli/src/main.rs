@@ -52,6 +52,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => command::report::run(args),
         Command::Serve(args) => command::serve::run(args).await,
         Command::Standin(args) => command::standin::run(args).await,
+        Command::Top(args) => command::top::run(args).await,
         Command::Completions { shell } => command::completions::run(shell),
         Command::Schema => command::schema::run(),
     }

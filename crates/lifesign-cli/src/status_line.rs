@@ -158,7 +158,7 @@ fn doing(readings: &Readings) -> String {
 }
 
 /// A duration as short as a glance needs it: `3.2s`, `45s`, `12m05s`.
-fn short(duration: Duration) -> String {
+pub(crate) fn short(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds < 10 {
         format!("{:.1}s", duration.as_secs_f64())

@@ -19,7 +19,17 @@ fn a_call_is_explained_with_examples_and_exit_codes() {
 
 #[test]
 fn every_command_explains_itself() {
-    for command in ["call", "config", "demo", "standin", "completions", "schema"] {
+    for command in [
+        "call",
+        "config",
+        "demo",
+        "report",
+        "serve",
+        "standin",
+        "top",
+        "completions",
+        "schema",
+    ] {
         let help = said(&[command, "--help"]);
 
         assert!(

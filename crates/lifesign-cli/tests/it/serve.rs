@@ -11,5 +11,6 @@ mod log;
 mod malformed;
 mod reload;
 mod sockets;
+mod top;
 mod traces;
 mod upstreams;

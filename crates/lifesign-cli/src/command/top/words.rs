@@ -1,0 +1,131 @@
+//! Names, times and bars as a row of a terminal has them.
+
+use std::time::Duration;
+
+use lifesign_gateway::live::{CallNow, Snapshot};
+
+use crate::status_line::short;
+
+/// Returns a text that a caller has chosen without what a terminal would obey, or what would make it
+/// read otherwise than it is written.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().filter(|c| !is_command(*c)).collect()
+}
+
+/// Returns all of it in a sentence.
+///
+/// Calls that their callers ended are no failures of an upstream, but where they are many somebody
+/// has a limit that is too tight.
+pub(super) fn summary(snapshot: &Snapshot) -> String {
+    let sentence = plain(&snapshot.summary.sentence);
+    match snapshot.summary.hour.cancelled {
+        0 => sentence,
+        count => format!("{sentence}; {count} cancelled"),
+    }
+}
+
+/// Returns a time as short as a glance needs it.
+pub(super) fn time(ms: u64) -> String {
+    let time = Duration::from_millis(ms);
+    match time.as_secs() / 3_600 {
+        0 => short(time),
+        hours @ 1..48 => format!("{hours}h{:02}m", time.as_secs() / 60 % 60),
+        hours => format!("{}d{:02}h", hours / 24, hours % 24),
+    }
+}
+
+/// Returns what comes next if nothing else does.
+pub(super) fn next(call: &CallNow) -> String {
+    if let Some(position) = call.position {
+        return format!("place {position} in line");
+    }
+    if let Some(ms) = call.goes_on_in_ms {
+        return format!("goes on in {}", time(ms));
+    }
+    match &call.next_bound {
+        Some(next) => format!("{} in {}", next.bound.name(), time(next.in_ms)),
+        None => "-".to_owned(),
+    }
+}
+
+/// Returns where the attempt under way stands.
+pub(super) fn phase(call: &CallNow) -> String {
+    call.phase
+        .map_or_else(|| "-".to_owned(), |phase| phase.name().replace('_', " "))
+}
+
+/// Returns the end of an id: its beginning is the time, which calls of one moment share.
+pub(super) fn short_id(id: &str) -> String {
+    let id = plain(id);
+    let skipped = id.chars().count().saturating_sub(ID_LEN);
+    id.chars().skip(skipped).collect()
+}
+
+/// Returns a bar that is full where a clock has come to its limit.
+pub(super) fn bar(age_ms: u64, limit_ms: u64, width: u16) -> String {
+    let cells = u64::from(width);
+    let filled = match limit_ms {
+        0 => cells,
+        limit => (age_ms.saturating_mul(cells) / limit).min(cells),
+    };
+    let cell = |at| if at < filled { FULL } else { EMPTY };
+    (0..cells).map(cell).collect()
+}
+
+fn is_command(c: char) -> bool {
+    // Marks of direction and width change how the rest of a row is read.
+    let is_mark = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{061c}');
+    c.is_control() || is_mark
+}
+
+/// A full block, and a light shade.
+const FULL: char = '\u{2588}';
+const EMPTY: char = '\u{2591}';
+
+/// The characters of an id that are shown.
+const ID_LEN: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn no_text_of_a_caller_commands_the_terminal() {
+        for (given, shown) in [
+            ("gpt-5", "gpt-5"),
+            ("m\x1b[2Jx\u{9b}31m", "m[2Jx31m"),
+            ("a\r\nb\tc\u{7}", "abc"),
+            ("evil\u{202e}txt.exe", "eviltxt.exe"),
+        ] {
+            assert_eq!(plain(given), shown);
+        }
+    }
+
+    #[test]
+    fn a_bar_is_full_at_its_limit_and_no_longer_than_that() {
+        let bars = [0, 50, 99, 100, 700].map(|age| bar(age, 100, 4));
+
+        let (full, empty) = (FULL.to_string(), EMPTY.to_string());
+        assert_eq!(bars[0], empty.repeat(4));
+        assert_eq!(bars[1], full.repeat(2) + &empty.repeat(2));
+        assert_eq!(bars[2], full.repeat(3) + &empty);
+        assert_eq!(bars[3], full.repeat(4));
+        assert_eq!(bars[4], full.repeat(4));
+    }
+
+    #[test]
+    fn times_grow_into_hours_and_days() {
+        let hour = 3_600_000;
+        for (ms, text) in [
+            (1_200, "1.2s"),
+            (150_000, "2m30s"),
+            (hour + 60_000, "1h01m"),
+            (50 * hour, "2d02h"),
+        ] {
+            assert_eq!(time(ms), text);
+        }
+    }
+}
