@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use lifesign_core::{CallShape, CatalogRow, Conflict, Settings, check, explain};
+use lifesign_core::{CallShape, CatalogRow, Conflict, Explained, Settings, check, explain};
 use lifesign_gateway::config::config_schema;
 use serde::Serialize;
 
@@ -39,33 +39,59 @@ fn print_schema() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Explains the settings for the upstream that is named, or else for each; as JSON only for one, whose
+/// rows are an array.
 fn explain_settings(args: &TargetArgs, serve: bool, json: bool) -> anyhow::Result<ExitCode> {
     let loaded = Loaded::load(args)?;
-    let target = loaded.target(args)?;
-    let shape = shape(args, &target);
+    if json {
+        let (_, rows) = explained(args, &loaded, &loaded.target(args)?, serve)?;
+        print_line(&serde_json::to_string_pretty(&rows).context("the table cannot be written")?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (at, target) in loaded.targets(args)?.iter().enumerate() {
+        if at > 0 {
+            print_line("")?;
+        }
+        let (settings, rows) = explained(args, &loaded, target, serve)?;
+        print_explained(args, target, &settings, &rows)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explained(
+    args: &TargetArgs,
+    loaded: &Loaded,
+    target: &Target,
+    serve: bool,
+) -> anyhow::Result<(Settings, Vec<Explained>)> {
+    let shape = shape(args, target);
     let call = target.settings(args.model.as_deref())?;
-    let (settings, rows) = if serve {
-        let gateway = loaded.gateway_with(&target)?;
-        let upstream = gateway
-            .upstream(&target.upstream().name)
-            .context("the gateway has another upstream")?;
-        let settings = gateway.settings(upstream, args.model.as_deref(), None)?;
-        let mut rows = explain(&settings, &shape);
-        rows.extend(gateway.explain(upstream));
-        (Settings::clone(&settings), rows)
-    } else {
+    if !serve {
         let rows = explain(&call, &shape);
-        (call, rows)
-    };
+        return Ok((call, rows));
+    }
+    let gateway = loaded.gateway_with(target)?;
+    let upstream = gateway
+        .upstream(&target.upstream().name)
+        .context("the gateway has another upstream")?;
+    let settings = gateway.settings(upstream, args.model.as_deref(), None)?;
+    let mut rows = explain(&settings, &shape);
+    rows.extend(gateway.explain(upstream));
+    Ok((Settings::clone(&settings), rows))
+}
+
+fn print_explained(
+    args: &TargetArgs,
+    target: &Target,
+    settings: &Settings,
+    rows: &[Explained],
+) -> anyhow::Result<()> {
+    let shape = shape(args, target);
     let catalog = CatalogRow::of(&lifesign_core::Target {
         wire: &shape.wire,
         host: Some(target.upstream().base_url.host()),
         model: args.model.as_deref(),
     });
-    if json {
-        print_line(&serde_json::to_string_pretty(&rows).context("the table cannot be written")?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let upstream = target.upstream();
     print_line(&format!(
         "upstream    {} ({}, {})",
@@ -92,17 +118,17 @@ fn explain_settings(args: &TargetArgs, serve: bool, json: bool) -> anyhow::Resul
         catalog.map_or("no row for this host", |row| row.name)
     ))?;
     print_line("")?;
-    let width = |of: fn(&lifesign_core::Explained) -> usize| rows.iter().map(of).max().unwrap_or(0);
+    let width = |of: fn(&Explained) -> usize| rows.iter().map(of).max().unwrap_or(0);
     let key = width(|row| row.key.len());
     let value = width(|row| row.value.chars().count());
     let origin = width(|row| row.origin.chars().count());
-    for row in &rows {
+    for row in rows {
         print_line(&format!(
             "{:key$}  {:value$}  {:origin$}  {}",
             row.key, row.value, row.origin, row.means
         ))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn check_settings(args: &TargetArgs, serve: bool, json: bool) -> anyhow::Result<ExitCode> {

@@ -62,8 +62,9 @@ impl Loaded {
             (Some(name), _) => self.config.upstream(name)?.clone(),
             (None, Some(base_url)) => upstream_at(base_url, args.wire.as_deref())?,
             (None, None) => match self.config.upstreams() {
+                [] => return Err(nobody_named().into()),
                 [only] => only.clone(),
-                _ => return Err(nobody_named().into()),
+                several => return Err(one_of(several).into()),
             },
         };
         Ok(self.target_at(upstream))
@@ -186,6 +187,12 @@ fn upstream_at(base_url: &str, wire: Option<&str>) -> Result<UpstreamConfig, Set
 fn nobody_named() -> SettingError {
     SettingError::new("", "nobody to call: no upstream is named")
         .with_hint("give --base-url URL and --wire WIRE, or --upstream NAME with --config FILE")
+}
+
+fn one_of(several: &[UpstreamConfig]) -> SettingError {
+    let names: Vec<_> = several.iter().map(|it| it.name.as_str()).collect();
+    SettingError::new("--upstream", "is not given, and there are several")
+        .with_accepted(names.join(", "))
 }
 
 /// The variable that wins over the wire's usual one.

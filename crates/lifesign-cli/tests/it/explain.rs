@@ -63,6 +63,43 @@ fn the_strongest_origin_wins_and_is_told() {
     assert_eq!(row("bounds.connect"), "10 s default");
 }
 
+#[test]
+fn of_several_upstreams_each_is_explained_and_json_is_for_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("lifesign.toml");
+    let text = r#"
+        [[upstream]]
+        name = "one"
+        wire = "anthropic"
+        base_url = "http://127.0.0.1:1"
+        [[upstream]]
+        name = "two"
+        wire = "openai-chat"
+        base_url = "http://127.0.0.1:2"
+        bounds = { raw_silence = "44s" }
+    "#;
+    fs::write(&file, text).unwrap();
+    let explain = |words: &[&str]| {
+        let explain = Program::new(&["config", "explain", "--config"]).args(&[&file]);
+        explain.args(words).run()
+    };
+
+    for serve in [&[][..], &["--serve"]] {
+        let ran = explain(serve);
+        ran.assert_code(0);
+        let upstreams: Vec<_> = ran.stdout.split("upstream    ").skip(1).collect();
+        let [one, two] = upstreams[..] else {
+            panic!("{}", ran.stdout);
+        };
+        assert!(one.starts_with("one (anthropic, "), "{one}");
+        assert!(!one.contains("44 s"), "{one}");
+        assert!(two.starts_with("two (openai-chat, "), "{two}");
+        assert!(two.contains("44 s"), "{two}");
+    }
+    explain(&["--json"])
+        .assert_refused("--upstream: is not given, and there are several; accepted: one, two");
+}
+
 fn explained(url: &str, wire: &str, words: &[&str]) -> String {
     let ran = Program::new(&["config", "explain", "--base-url", url, "--wire", wire])
         .args(words)
