@@ -2,6 +2,12 @@
 //!
 //! A [`Toolbox`] offers tools and runs them. Whatever goes wrong with a tool is a [`ToolResult`] for
 //! the model to read, never the failure of a turn.
+//!
+//! A [`Toolset`] joins several toolboxes and puts the same limits on all of them.
+
+mod arguments;
+mod output;
+mod toolset;
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,6 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+
+pub use self::toolset::{ToolLimits, ToolNameTaken, Toolset};
 
 /// Tools from one place: a directory, a server, a program that embeds the agent.
 pub trait Toolbox: Send + Sync {
@@ -24,6 +32,11 @@ pub trait Toolbox: Send + Sync {
     ///
     /// Dropping the future cancels the call.
     fn call(&self, call: ToolCall, progress: ProgressSink) -> ToolFuture<'_>;
+
+    /// Returns the setting that [`ToolSpec::timeout`] comes from, for whoever reads that it ran out.
+    fn timeout_setting(&self, tool: &str) -> String {
+        format!("the timeout of `{tool}`")
+    }
 }
 
 /// A tool call under way.
