@@ -6,7 +6,10 @@
 //! A [`Toolset`] joins several toolboxes and puts the same limits on all of them.
 
 mod arguments;
+mod builtin;
+mod environment;
 mod output;
+mod process;
 mod toolset;
 
 use std::fmt;
@@ -16,6 +19,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub use self::builtin::{DirectoryTools, RunRules};
 pub use self::toolset::{ToolLimits, ToolNameTaken, Toolset};
 
 /// Tools from one place: a directory, a server, a program that embeds the agent.
