@@ -8,6 +8,8 @@
 mod arguments;
 mod builtin;
 mod environment;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 mod output;
 mod process;
 mod toolset;
