@@ -12,6 +12,8 @@ mod environment;
 pub mod mcp;
 mod output;
 mod process;
+#[cfg(feature = "mcp")]
+mod sampling;
 mod toolset;
 
 use std::fmt;

@@ -2,7 +2,11 @@
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
+#[cfg(unix)]
+use std::sync::{Arc, Mutex, PoisonError};
 
+#[cfg(feature = "mcp")]
+use tokio::process::ChildStdin;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use super::environment;
@@ -13,9 +17,32 @@ use super::environment;
 #[derive(Debug)]
 pub(super) struct ProcessGroup {
     child: Child,
-    /// While there may be somebody in it.
+    killer: Killer,
+}
+
+/// Kills everybody in a group, from wherever it is held.
+#[derive(Clone, Debug)]
+pub(super) struct Killer {
+    /// The group, while there may be somebody in it.
     #[cfg(unix)]
-    group: Option<rustix::process::Pid>,
+    group: Arc<Mutex<Option<rustix::process::Pid>>>,
+}
+
+impl Killer {
+    /// Kills everybody in the group. Harmless when called again.
+    #[cfg_attr(not(unix), expect(clippy::unused_self, reason = "there are no groups"))]
+    pub(super) fn kill(&self) {
+        #[cfg(unix)]
+        if let Some(group) = self
+            .group
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
+            // The one way to fail is that nobody is there any more.
+            rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
+        }
+    }
 }
 
 impl ProcessGroup {
@@ -37,13 +64,27 @@ impl ProcessGroup {
         #[cfg(unix)]
         command.process_group(0);
         let child = command.spawn()?;
-        Ok(Self {
+        let killer = Killer {
             #[cfg(unix)]
-            group: child
-                .id()
-                .and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())),
-            child,
-        })
+            group: Arc::new(Mutex::new(
+                child
+                    .id()
+                    .and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())),
+            )),
+        };
+        Ok(Self { child, killer })
+    }
+
+    /// Returns what kills the group while somebody else waits for its end.
+    #[cfg(feature = "mcp")]
+    pub(super) fn killer(&self) -> Killer {
+        self.killer.clone()
+    }
+
+    /// Returns the pipe to its standard input, once, if it has one.
+    #[cfg(feature = "mcp")]
+    pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
     }
 
     /// Returns the id of the process while it runs.
@@ -75,11 +116,7 @@ impl ProcessGroup {
 
     /// Kills everybody in the group. Harmless when called again.
     pub(super) fn kill(&mut self) {
-        #[cfg(unix)]
-        if let Some(group) = self.group.take() {
-            // The one way to fail is that nobody is there any more.
-            rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
-        }
+        self.killer.kill();
         #[cfg(not(unix))]
         self.child.start_kill().ok();
     }
