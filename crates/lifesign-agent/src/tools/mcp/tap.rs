@@ -28,6 +28,11 @@ impl Listeners {
         self.lock().remove(token);
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, ProgressSink>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
