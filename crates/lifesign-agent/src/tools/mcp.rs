@@ -11,6 +11,8 @@ mod link;
 mod listing;
 mod program;
 mod server;
+#[cfg(test)]
+pub(super) mod talker;
 mod tap;
 mod ways;
 

@@ -175,3 +175,6 @@ const REFUSED: ErrorCode = ErrorCode(-32_000);
 
 /// How many requests wait for a place.
 const MOST_WAITING: usize = 64;
+
+#[cfg(test)]
+mod tests;

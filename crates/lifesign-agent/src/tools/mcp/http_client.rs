@@ -361,3 +361,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// The largest body of an error that is looked at.
 const SAMPLE: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests;
