@@ -24,6 +24,7 @@ fn each_line_that_can_be_written_is_on_the_page_with_its_level_and_fields() {
         "lifesign-gateway",
         "lifesign-journal",
         "lifesign-cli",
+        "lifesign-agent",
         "lifesign",
     ] {
         collect(&root.join("crates").join(package).join("src"), &mut lines);

@@ -200,3 +200,12 @@ fn no_value_that_may_be_a_secret_is_shown() {
         "{shown}"
     );
 }
+
+#[test]
+fn the_reference_has_every_field() {
+    let page = include_str!("../../../../../../docs/reference/tools.md");
+
+    for field in FIELDS {
+        assert!(page.contains(&format!("`{field}`")), "{field}");
+    }
+}
