@@ -351,9 +351,14 @@ mod programs {
             "stopped after 300 ms (tools.run_timeout), with all it started"
         );
         let stat = format!("/proc/{}/stat", id.trim());
-        while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+        let runs = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+        for _ in 0..1_000 {
+            if !runs() {
+                return;
+            }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        panic!("{id} is still there");
     }
 
     #[tokio::test]

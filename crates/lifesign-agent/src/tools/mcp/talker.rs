@@ -56,9 +56,13 @@ impl Talker {
     }
 
     pub(in crate::tools) async fn wait_for(&self, what: &str) {
-        while !self.seen().iter().any(|seen| seen == what) {
+        for _ in 0..5_000 {
+            if self.seen().iter().any(|seen| seen == what) {
+                return;
+            }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        panic!("{what:?} is not among {:?}", self.seen());
     }
 }
 
@@ -170,14 +174,22 @@ impl ServerHandler for Talker {
 
 impl Way for Talker {
     fn open(&self, handler: Handler) -> Opening<'_> {
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (ours, mut near) = tokio::io::duplex(64 * 1024);
+        let (mut far, theirs) = tokio::io::duplex(64 * 1024);
         let end = CancellationToken::new();
         *self.end.lock().unwrap() = end.clone();
         self.starts.fetch_add(1, Ordering::Relaxed);
         let talker = self.clone();
         tokio::spawn(async move {
-            let running = talker.serve_with_ct(theirs, end).await.unwrap();
+            let running = talker.serve(theirs).await.unwrap();
             running.waiting().await.unwrap();
+        });
+        // What ends here ends for both, with nothing said.
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                () = end.cancelled() => {}
+            }
         });
         let (read, write) = tokio::io::split(ours);
         Box::pin(Link::open(

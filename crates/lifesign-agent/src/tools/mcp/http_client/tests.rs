@@ -151,9 +151,14 @@ async fn a_list_that_has_changed_is_told_over_http_too() {
         .unwrap();
 
     ask(&server, "grow", json!({})).await;
-    while server.tools().len() < 2 {
+
+    for _ in 0..1_000 {
+        if server.tools().len() == 2 {
+            return;
+        }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    panic!("the list is what it was");
 }
 
 #[tokio::test]
