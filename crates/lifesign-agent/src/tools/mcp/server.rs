@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lifesign::clock;
 use lifesign_core::duration::{human_limit, human_measured};
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult};
 use rmcp::service::{PeerRequestOptions, RequestHandle};
 use rmcp::{RoleClient, ServiceError};
 use serde_json::Value;
@@ -131,7 +131,7 @@ impl McpServer {
             Err(error) => return self.failed(&call.name, error, &line).await,
         };
         let mut waiting = Waiting::new(handle, line.listeners.clone());
-        let answer = waiting.answer(&line.left).await;
+        let answer = waiting.answer().await;
         match answer {
             Ok(answer) => content::result_of(&call.name, answer),
             Err(error) => self.failed(&call.name, error, &line).await,
@@ -261,22 +261,14 @@ impl Waiting {
         }
     }
 
-    async fn answer(
-        &mut self,
-        left: &CancellationToken,
-    ) -> Result<rmcp::model::ServerResult, ServiceError> {
+    async fn answer(&mut self) -> Result<ServerResult, ServiceError> {
         let Some(handle) = &mut self.handle else {
             return Err(ServiceError::TransportClosed);
         };
-        let answer = tokio::select! {
-            // An answer in hand beats the end of the server.
-            biased;
-            answer = &mut handle.rx => answer.unwrap_or(Err(ServiceError::TransportClosed)),
-            () = left.cancelled() => Err(ServiceError::TransportClosed),
-        };
+        let answer = (&mut handle.rx).await;
         self.listeners.remove(&handle.progress_token);
         self.handle = None;
-        answer
+        answer.unwrap_or(Err(ServiceError::TransportClosed))
     }
 }
 
