@@ -291,4 +291,21 @@ async fn it_is_reached_over_http() {
 
     assert_eq!(counted, ToolResult::ok("counted to 3"));
     assert_eq!(*told.lock().unwrap(), [1.0, 2.0, 3.0]);
+
+    let ended = ask(&server, "end", json!({"code": 0})).await;
+    let again = ask(&server, "echo", json!({"text": "x"})).await;
+
+    assert_eq!(
+        ended,
+        ToolResult::error(
+            "end failed: tool server tests has closed the connection; \
+             what it had begun may be half done"
+        )
+    );
+    let unreachable = "echo failed: tool server tests cannot be reached: Client error: ";
+    assert!(
+        again.is_error && again.text.starts_with(unreachable),
+        "{}",
+        again.text
+    );
 }

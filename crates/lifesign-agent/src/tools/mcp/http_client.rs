@@ -33,23 +33,24 @@ pub(super) struct HttpClient {
     transport: Arc<Transport>,
 }
 
-/// Why a request came to nothing.
+/// Why a request came to nothing. Each says its cause itself, since the protocol's own errors do not
+/// pass causes on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
     /// No connection in time.
     #[error("no connection within {}", human_limit(CONNECT))]
     ConnectLimit,
     /// No connection.
-    #[error("no connection")]
+    #[error("no connection: {0}")]
     Connect(#[from] ConnectError),
     /// The connection failed.
-    #[error("the connection failed")]
+    #[error("the connection failed: {0}")]
     Transport(#[from] TransportError),
     /// The URL names no place.
-    #[error("the URL cannot be used")]
+    #[error("the URL cannot be used: {0}")]
     Url(#[from] EndpointError),
     /// The request cannot be written.
-    #[error("the request cannot be written")]
+    #[error("the request cannot be written: {0}")]
     Request(#[from] http::Error),
 }
 

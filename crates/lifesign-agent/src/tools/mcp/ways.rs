@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use lifesign::transport::Transport;
 use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::SseRetryPolicy;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::process::Command;
 
@@ -67,9 +69,23 @@ struct ByHttp {
 
 impl Way for ByHttp {
     fn open(&self, handler: Handler) -> Opening<'_> {
-        let config = StreamableHttpClientTransportConfig::with_uri(Arc::clone(&self.url))
+        let mut config = StreamableHttpClientTransportConfig::with_uri(Arc::clone(&self.url))
             .custom_headers(self.headers.clone());
+        config.retry_config = Arc::new(Reconnecting);
         let transport = StreamableHttpClientTransport::with_client(self.client.clone(), config);
         Box::pin(Link::open(transport, None, handler))
     }
 }
+
+/// How a stream of events that broke off is taken up again: a few times within five seconds, unless the
+/// server asks for longer waits. Without an end, a call whose answer is lost would wait for its limit.
+#[derive(Debug)]
+struct Reconnecting;
+
+impl SseRetryPolicy for Reconnecting {
+    fn retry(&self, tries: usize) -> Option<Duration> {
+        RECONNECTS.get(tries).copied().map(Duration::from_millis)
+    }
+}
+
+const RECONNECTS: [u64; 6] = [100, 200, 400, 800, 1_600, 1_900];

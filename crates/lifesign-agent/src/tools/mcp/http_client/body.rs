@@ -51,7 +51,7 @@ struct Chunks {
 enum BodyError {
     #[error("an event is larger than {0} bytes")]
     TooLarge(usize),
-    #[error("the connection failed")]
+    #[error("the connection failed: {0}")]
     Transport(#[from] TransportError),
 }
 

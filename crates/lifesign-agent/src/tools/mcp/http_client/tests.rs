@@ -9,6 +9,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::tools::mcp::talker::{Talker, ask, call, config};
@@ -22,11 +23,20 @@ fn service(talker: &Talker, config: StreamableHttpServerConfig) -> Service {
     StreamableHttpService::new(move || Ok(talker.clone()), Arc::default(), config)
 }
 
-/// Serves whatever `service` is at the time of each connection, and returns where.
+/// Serves whatever `service` is at the time of each request, and returns where.
 async fn serve(service: Arc<Mutex<Service>>) -> String {
+    serve_until(service, CancellationToken::new()).await.0
+}
+
+/// Serves until `end`, which closes every connection too.
+async fn serve_until(
+    service: Arc<Mutex<Service>>,
+    end: CancellationToken,
+) -> (String, CancellationToken) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    tokio::spawn(async move {
+    let serving = async move {
+        let mut connections = tokio::task::JoinSet::new();
         loop {
             let (socket, _) = listener.accept().await.unwrap();
             let service = Arc::clone(&service);
@@ -36,10 +46,17 @@ async fn serve(service: Arc<Mutex<Service>>) -> String {
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(socket), each);
-            tokio::spawn(connection);
+            connections.spawn(connection);
+        }
+    };
+    let ended = end.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = serving => {}
+            () = ended.cancelled() => {}
         }
     });
-    url
+    (url, end)
 }
 
 async fn serve_talker(talker: &Talker) -> String {
@@ -187,6 +204,36 @@ async fn a_server_that_has_forgotten_the_session_is_introduced_to_us_again() {
     *current.lock().unwrap() = service(&talker, config());
 
     assert_eq!(ask(&server, "echo", json!({})).await, ToolResult::ok("{}"));
+}
+
+#[tokio::test]
+async fn a_call_whose_server_goes_away_and_stays_away_ends() {
+    let talker = Talker::with(&[&["hang"]]);
+    let mut sessions = LocalSessionManager::default();
+    // A server may ask for longer waits.
+    sessions.session_config.sse_retry = Some(Duration::from_millis(50));
+    let service = Arc::new(Mutex::new(StreamableHttpService::new(
+        {
+            let talker = talker.clone();
+            move || Ok(talker.clone())
+        },
+        Arc::new(sessions),
+        StreamableHttpServerConfig::default(),
+    )));
+    let (url, gone) = serve_until(service, CancellationToken::new()).await;
+    let server = start(&url, &[]).await.unwrap();
+
+    let ended = tokio::join!(ask(&server, "hang", json!({})), async {
+        talker.wait_for("hang {}").await;
+        gone.cancel();
+    })
+    .0;
+
+    assert!(
+        ended.is_error && ended.text.starts_with("hang failed: tool server web "),
+        "{}",
+        ended.text
+    );
 }
 
 #[tokio::test]
