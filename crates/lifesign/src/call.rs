@@ -6,13 +6,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lifesign_core::{
-    AttemptRecord, BoundName, Budget, Decision, Failure, FailureCode, Gaps, GiveUp, Hints, Limit,
-    Past, Phase, Tally, Tier, Watch, decide,
+    AttemptRecord, BoundName, Budget, Commit, Decision, Failure, FailureCode, Gaps, GiveUp, Hints,
+    Limit, Past, Phase, Tally, Tier, Watch,
 };
 use lifesign_wire::Answer;
 
 use crate::attempt::{Attempt, AttemptEnd, AttemptStep, Cause, Pieces};
 use crate::clock::{self, CallClock};
+use crate::decide::FailedAttempt;
 use crate::event::CallEvent;
 use crate::guard::Guard;
 use crate::job::Job;
@@ -225,14 +226,19 @@ impl Call {
             wall_clock: self.job.settings.bounds.wall_clock.value,
             commit: end.commit,
         };
-        match decide(
+        let failed = FailedAttempt {
+            failure: &failure,
+            hints: &end.hints,
+            past: &self.history,
+            budget: &budget,
             policy,
-            &self.history,
-            &failure,
-            &end.hints,
-            &budget,
-            fastrand::f64(),
-        ) {
+            random: fastrand::f64(),
+        };
+        let decision = match &self.job.decide {
+            Some(custom) if budget.commit != Commit::Content => custom.decide(&failed),
+            _ => failed.by_tiers(),
+        };
+        match decision {
             Decision::Retry { after, .. } => {
                 if end.hints.wait.is_some_and(|wait| !wait.is_zero()) {
                     self.job.hold(after, failure.code);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lifesign_core::{Layer, Origin, SettingError, Settings, Value};
 use lifesign_wire::{RawRequest, Request};
 
+use crate::decide::Decide;
 use crate::recorder::Recorder;
 use crate::upstream::Upstream;
 
@@ -17,6 +18,7 @@ pub struct CallRequest {
     pub(crate) terms: Terms,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
     pub(crate) holds_back: bool,
+    pub(crate) decide: Option<Arc<dyn Decide>>,
 }
 
 /// Under which settings.
@@ -104,6 +106,13 @@ impl CallRequest {
         self
     }
 
+    /// Lets `decide` say whether failed attempts are made again, in the place of the settings' tiers.
+    #[must_use]
+    pub fn decide_by(mut self, decide: Arc<dyn Decide>) -> Self {
+        self.decide = Some(decide);
+        self
+    }
+
     fn of(upstream: Arc<Upstream>, body: Body) -> Self {
         Self {
             upstream,
@@ -111,6 +120,7 @@ impl CallRequest {
             terms: Terms::Defaults(Layer::new()),
             recorder: None,
             holds_back: false,
+            decide: None,
         }
     }
 }

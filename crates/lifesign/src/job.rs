@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::attempt::{Errand, Pieces};
 use crate::call_request::{Body, CallRequest, Terms};
+use crate::decide::Decide;
 use crate::holds::Holds;
 use crate::recorder::Recorder;
 use crate::transport::Transport;
@@ -33,6 +34,8 @@ pub(crate) struct Job {
     /// Whether the caller takes the answer in pieces.
     pub(crate) hands_out: bool,
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
+    /// Who decides about attempts, where the settings' tiers do not.
+    pub(crate) decide: Option<Arc<dyn Decide>>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
@@ -54,6 +57,7 @@ impl Job {
             terms,
             recorder,
             holds_back,
+            decide,
         } = request;
         let wire = upstream.wire();
         let (model, max_tokens, streamed) = match &body {
@@ -110,6 +114,7 @@ impl Job {
             settings,
             hands_out: hands_out && !holds_back,
             recorder,
+            decide,
             body,
             holds,
         })

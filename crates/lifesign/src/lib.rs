@@ -37,6 +37,7 @@ mod call_request;
 mod client;
 pub mod clock;
 pub mod config;
+mod decide;
 mod event;
 mod guard;
 mod holds;
@@ -57,6 +58,7 @@ mod upstream;
 pub use base_url::{BaseUrl, BaseUrlError};
 pub use call_request::CallRequest;
 pub use client::Client;
+pub use decide::{Decide, FailedAttempt};
 pub use event::{CallEvent, ToolCallPiece};
 pub use job::{error_body_limit, read_limits};
 pub use monitor::{Doing, Monitor, Snapshot};
@@ -70,11 +72,13 @@ pub use upstream::Upstream;
 
 // What the items above are made of, so that a program needs this crate alone.
 pub use lifesign_core::{
-    Ages, AttemptOutcome, AttemptRecord, BoundName, Bounds, Clock, Failure, FailureCode,
-    FailureReport, GiveUp, HeartbeatOrigin, Layer, Limit, Notice, Notices, Origin, Phase, Rate,
-    Readings, Setting, SettingError, Settings, Stage, Target, Usage, Value, resolve,
+    Ages, AttemptOutcome, AttemptRecord, BoundName, Bounds, Budget, Clock, Commit, Decision,
+    Failure, FailureCode, FailureReport, GiveUp, HeartbeatOrigin, Hints, Layer, Limit, Notice,
+    Notices, Origin, Past, Phase, Rate, Readings, RetryPolicy, Setting, SettingError, Settings,
+    Stage, Target, Tier, TierPolicy, Tries, Usage, Value, quote, resolve,
 };
 pub use lifesign_wire::recording::Ending;
 pub use lifesign_wire::{
-    Answer, Content, Message, RawRequest, Request, Role, Tool, ToolCall, ToolChoice, Wire,
+    Answer, Content, Message, RawRequest, Request, Role, RoundTrip, Tool, ToolCall, ToolChoice,
+    Wire,
 };

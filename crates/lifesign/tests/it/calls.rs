@@ -1,8 +1,12 @@
 //! What a call does between and around its attempts.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lifesign::{CallEvent, CallRequest, Client, Outcome, Upstream};
+use lifesign::{
+    CallEvent, CallRequest, Client, Decide, Decision, FailedAttempt, Outcome, Tier, Upstream,
+};
 use lifesign_core::{Layer, Origin, Settings, Target, Value, resolve};
 use lifesign_standin::Standin;
 use lifesign_wire::{RawRequest, Request, Wire};
@@ -616,4 +620,40 @@ async fn a_call_turned_away_without_a_key_is_told_that_none_was_sent() {
         "no key was sent; the wire's usual variable is OPENAI_API_KEY"
     );
     assert!(!with.contains("no key"), "{with}");
+}
+
+/// Makes every attempt again at once, whatever the settings say, and counts how often it was asked.
+#[derive(Default)]
+struct Stubborn(AtomicU32);
+
+impl Decide for Stubborn {
+    fn decide(&self, failed: &FailedAttempt<'_>) -> Decision {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        match failed.by_tiers() {
+            Decision::GiveUp { .. } => Decision::Retry {
+                after: Duration::ZERO,
+                tier: Tier::Transport,
+            },
+            retry @ Decision::Retry { .. } => retry,
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_was_named_decides_about_attempts_until_the_first_content_and_not_after_it() {
+    let script = "attempt 1-2: status 500 json; error server_error; eof\n\
+                  attempt 3: status 200 sse; text \"half\"; cut";
+    let standin = Standin::script(script).unwrap().start().await.unwrap();
+    let stubborn = Arc::new(Stubborn::default());
+
+    let request = ask(&standin, "m", &[("retry.attempts", "1")]);
+    let failed = Client::new()
+        .unwrap()
+        .answer(request.decide_by(stubborn.clone()))
+        .await
+        .unwrap_err();
+
+    assert_eq!(failed.failure.code.name(), "connection_lost");
+    assert_eq!((failed.attempts.len(), standin.requests().len()), (3, 3));
+    assert_eq!(stubborn.0.load(Ordering::Relaxed), 2);
 }
