@@ -29,7 +29,24 @@ pub struct FailedAttempt<'a> {
     pub random: f64,
 }
 
-impl FailedAttempt<'_> {
+impl<'a> FailedAttempt<'a> {
+    /// Returns the first attempt of a call, without jitter: for tests of a [`Decide`].
+    pub const fn new(
+        failure: &'a Failure,
+        hints: &'a Hints,
+        budget: &'a Budget,
+        policy: &'a RetryPolicy,
+    ) -> Self {
+        Self {
+            failure,
+            hints,
+            past: &[],
+            budget,
+            policy,
+            random: 0.0,
+        }
+    }
+
     /// Returns what the settings' tiers decide.
     pub fn by_tiers(&self) -> Decision {
         lifesign_core::decide(

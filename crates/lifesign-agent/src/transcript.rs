@@ -1,0 +1,183 @@
+//! What was said in a conversation, and nothing of what it took to get it said.
+//!
+//! A [`Transcript`] only grows. Attempts, heartbeats and notices are events and never come here. In
+//! a file it is one JSON object a line, on the disk before anything is done that depends on it.
+
+mod entry;
+mod file;
+mod replay;
+mod reply;
+mod standing;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use lifesign::{Message, Wire, clock};
+use uuid::Uuid;
+
+pub use self::entry::{Begin, CutPoint, Ended, Entry, Partial, Ran, Said};
+use self::file::TranscriptFile;
+pub use self::file::{Repair, TranscriptError};
+pub(crate) use self::replay::{NOT_RUN, UNKNOWN, UNREADABLE_CALL};
+pub use self::standing::{OpenCall, Standing};
+
+/// A conversation, in memory or in a file.
+///
+/// # Example
+///
+/// This example shows a conversation that outlives its program.
+///
+/// ```
+/// use lifesign_agent::Transcript;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("talk.jsonl");
+/// let transcript = Transcript::create(&path)?;
+/// # drop(transcript);
+/// let (transcript, repair) = Transcript::open(&path)?;
+/// assert!(repair.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Transcript {
+    entries: Vec<Entry>,
+    file: Option<Arc<TranscriptFile>>,
+}
+
+impl Transcript {
+    /// Returns an empty conversation that is kept in memory alone.
+    pub fn in_memory() -> Self {
+        Self {
+            entries: vec![Entry::Begin(Begin {
+                v: VERSION,
+                id: Uuid::now_v7().to_string(),
+                at: clock::timestamp(),
+            })],
+            file: None,
+        }
+    }
+
+    /// Starts a conversation in a new file.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file exists already or cannot be written.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, TranscriptError> {
+        let file = TranscriptFile::create(path.as_ref())?;
+        let empty = Self::in_memory();
+        for entry in &empty.entries {
+            file.write(entry)?;
+        }
+        file.sync()?;
+        Ok(Self {
+            file: Some(Arc::new(file)),
+            ..empty
+        })
+    }
+
+    /// Opens the conversation in a file, to go on with it.
+    ///
+    /// A last line that was torn when its program died is taken off, which the [`Repair`] tells.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be read or written, is in use by another program, is of a newer
+    /// version, or holds a line before the last that is none of a transcript.
+    pub fn open(path: impl AsRef<Path>) -> Result<(Self, Option<Repair>), TranscriptError> {
+        let (file, entries, repair) = TranscriptFile::open(path.as_ref())?;
+        let transcript = Self {
+            entries,
+            file: Some(Arc::new(file)),
+        };
+        Ok((transcript, repair))
+    }
+
+    /// Returns everything that was said, oldest first.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Returns where the conversation stands.
+    pub fn standing(&self) -> Standing {
+        Standing::of(&self.entries)
+    }
+
+    /// Returns the conversation's id.
+    pub fn id(&self) -> &str {
+        match self.entries.first() {
+            Some(Entry::Begin(begin)) => &begin.id,
+            _ => "",
+        }
+    }
+
+    /// Returns what the model has replied in the last turn, as far as it came.
+    pub fn reply(&self) -> String {
+        reply::reply(&self.entries)
+    }
+
+    /// Returns the text of the last thing that the model said.
+    pub(crate) fn last_text(&self) -> String {
+        reply::last_text(&self.entries)
+    }
+
+    /// Returns the last thing that the model said, where it broke off and nothing has followed.
+    pub(crate) fn broken_off(&self) -> Option<&Partial> {
+        if !self.standing().is_broken_off {
+            return None;
+        }
+        self.entries.iter().rev().find_map(|entry| match entry {
+            Entry::Partial(partial) => Some(partial),
+            _ => None,
+        })
+    }
+
+    /// Returns the text of a message that broke off, from its beginning.
+    pub(crate) fn broken_text(&self) -> String {
+        match self.broken_off() {
+            Some(_) => self.last_text(),
+            None => String::new(),
+        }
+    }
+
+    /// Returns the conversation in the words of `wire`.
+    ///
+    /// Every tool call in it has exactly one result behind it, and every result its call.
+    pub fn messages(&self, wire: Wire) -> Vec<Message> {
+        replay::messages(&self.entries, wire)
+    }
+
+    /// Returns the beginning of a conversation, up to but without entry `to`.
+    pub(crate) fn messages_of(entries: &[Entry], to: usize, wire: Wire) -> Vec<Message> {
+        replay::messages(entries.get(..to).unwrap_or(entries), wire)
+    }
+
+    /// Adds an entry, and waits until the disk has it.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the file cannot be written; what was to be done must then be left undone.
+    ///
+    /// # Cancel safety
+    ///
+    /// The entry is added when the future is first polled; dropping it later only gives up the wait
+    /// for the disk.
+    pub async fn append(&mut self, entry: Entry) -> Result<(), TranscriptError> {
+        let Some(file) = &self.file else {
+            self.entries.push(entry);
+            return Ok(());
+        };
+        file.write(&entry)?;
+        self.entries.push(entry);
+        let file = Arc::clone(file);
+        // A slow disk must not stop the clocks of other calls on this thread.
+        match tokio::task::spawn_blocking(move || file.sync()).await {
+            Ok(synced) => synced,
+            Err(join) => Err(TranscriptError::Interrupted {
+                why: join.to_string(),
+            }),
+        }
+    }
+}
+
+/// The version of the entries' shape.
+const VERSION: u32 = 1;

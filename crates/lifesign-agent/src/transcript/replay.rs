@@ -1,0 +1,258 @@
+//! A conversation in the words of a wire: what is sent with the next call.
+//!
+//! What came by the same wire goes back byte for byte; what came by another is told in the words
+//! that every wire has. Whatever the transcript holds, each call is followed by exactly one result.
+
+mod spoken;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lifesign::{Content, Message, Role, Wire};
+
+use self::spoken::Spoken;
+use super::entry::{Ended, Entry};
+
+/// Returns the conversation as the messages of a request.
+pub(super) fn messages(entries: &[Entry], wire: Wire) -> Vec<Message> {
+    let elided: BTreeSet<usize> = entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Elided { results } => Some(results),
+            _ => None,
+        })
+        .flatten()
+        .copied()
+        .collect();
+    let mut writer = Writer::new(wire);
+    let from = writer.begin(entries);
+    for (at, entry) in entries.iter().enumerate().skip(from) {
+        writer.add(entry, elided.contains(&at));
+    }
+    writer.finish()
+}
+
+/// Writes messages, and keeps open what later entries may still add to.
+struct Writer<'a> {
+    wire: Wire,
+    messages: Vec<Message>,
+    /// What the model is saying, until something else follows.
+    spoken: Spoken<'a>,
+    /// The calls that want a result, by the id that the request has for them, in their order.
+    wanted: Vec<Wanted>,
+    note: Option<&'a str>,
+}
+
+/// A call that wants a result.
+struct Wanted {
+    id: String,
+    name: String,
+    /// Whether the request holds the call, so that a result may be paired with it.
+    is_sent: bool,
+    has_begun: bool,
+    result: Option<(String, bool)>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(wire: Wire) -> Self {
+        Self {
+            wire,
+            messages: Vec::new(),
+            spoken: Spoken::default(),
+            wanted: Vec::new(),
+            note: None,
+        }
+    }
+
+    /// Writes the summary of what was compacted, and returns the first entry behind it.
+    fn begin(&mut self, entries: &'a [Entry]) -> usize {
+        let compacted = entries.iter().rev().find_map(|entry| match entry {
+            Entry::Compacted { summary, keep_from } => Some((summary, *keep_from)),
+            _ => None,
+        });
+        let Some((summary, keep_from)) = compacted else {
+            return 0;
+        };
+        self.user(&format!("{SUMMARY_FOLLOWS}\n\n{summary}"));
+        // What was asked for is never left to the summary alone.
+        let mut asked = entries
+            .iter()
+            .take(keep_from)
+            .rev()
+            .take_while(|entry| !matches!(entry, Entry::Ended(_)))
+            .filter_map(|entry| match entry {
+                Entry::User { text, .. } => Some(text),
+                _ => None,
+            });
+        if let Some(text) = asked.next() {
+            self.user(&format!("{ASKED_FOR}\n\n{text}"));
+        }
+        keep_from
+    }
+
+    fn add(&mut self, entry: &'a Entry, is_elided: bool) {
+        match entry {
+            Entry::User { text, .. } => {
+                self.close();
+                if let Some(note) = self.note.take() {
+                    self.user(note);
+                }
+                self.user(text);
+            }
+            Entry::Nudge { text, .. } => {
+                self.close();
+                self.user(text);
+            }
+            Entry::Answer(said) => {
+                if !said.continues {
+                    self.close();
+                }
+                self.spoken.end_with(said);
+                self.want();
+            }
+            Entry::Partial(partial) => {
+                if !partial.said.continues {
+                    self.close();
+                }
+                self.spoken.add(&partial.said);
+            }
+            Entry::ToolBegan { id, .. } => {
+                if let Some(wanted) = self.wanted.iter_mut().find(|wanted| wanted.id == *id) {
+                    wanted.has_begun = true;
+                }
+            }
+            Entry::ToolEnded(ran) => {
+                if let Some(wanted) = self.wanted.iter_mut().find(|wanted| wanted.id == ran.id) {
+                    let text = if is_elided {
+                        format!(
+                            "[left out to save room: {} characters of this result]",
+                            ran.text.chars().count()
+                        )
+                    } else {
+                        ran.text.clone()
+                    };
+                    wanted.result = Some((text, ran.is_error));
+                }
+            }
+            Entry::Ended(Ended { note, .. }) => self.note = note.as_deref(),
+            Entry::Resumed => self.note = None,
+            Entry::Begin(_) | Entry::Compacted { .. } | Entry::Elided { .. } => {}
+        }
+    }
+
+    fn finish(mut self) -> Vec<Message> {
+        self.close();
+        self.messages
+    }
+
+    /// Writes what the model has said, and notes which calls in it want a result.
+    fn want(&mut self) {
+        let spoken = std::mem::take(&mut self.spoken);
+        let calls = spoken.calls();
+        let (content, sent) = spoken.content(self.wire);
+        for call in &calls {
+            self.wanted.push(Wanted {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                is_sent: sent.contains(&call.id),
+                has_begun: false,
+                result: None,
+            });
+        }
+        if !content.is_empty() {
+            self.messages.push(Message {
+                role: Role::Assistant,
+                content,
+            });
+        }
+    }
+
+    /// Closes what the model has said: every call in it gets its result.
+    fn close(&mut self) {
+        if !self.spoken.is_empty() {
+            self.want();
+        }
+        let wanted = std::mem::take(&mut self.wanted);
+        let mut untold = Vec::new();
+        for call in wanted {
+            let (text, is_error) = call.result.unwrap_or_else(|| {
+                let text = if call.has_begun { UNKNOWN } else { NOT_RUN };
+                (text.to_owned(), true)
+            });
+            if call.is_sent {
+                self.push(Content::ToolResult {
+                    id: call.id,
+                    text,
+                    is_error,
+                });
+            } else {
+                // The provider has no such call, so its result is told in words.
+                untold.push(format!("The call of the tool `{}`: {text}", call.name));
+            }
+        }
+        for text in untold {
+            self.user(&text);
+        }
+    }
+
+    /// Adds what the user says; texts that follow one another become one.
+    fn user(&mut self, text: &str) {
+        if let Some(Message {
+            role: Role::User,
+            content,
+        }) = self.messages.last_mut()
+            && let Some(Content::Text(last)) = content.last_mut()
+        {
+            last.push_str("\n\n");
+            last.push_str(text);
+            return;
+        }
+        self.push(Content::Text(text.to_owned()));
+    }
+
+    fn push(&mut self, content: Content) {
+        match self.messages.last_mut() {
+            Some(message) if message.role == Role::User => message.content.push(content),
+            _ => self.messages.push(Message {
+                role: Role::User,
+                content: vec![content],
+            }),
+        }
+    }
+}
+
+/// Returns the ids of the calls in `parts`, in the words of `wire`.
+fn calls_in(parts: &[String], wire: Wire) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    for part in parts {
+        let part: BTreeMap<String, serde_json::Value> =
+            serde_json::from_str(part).unwrap_or_default();
+        let text = |name: &str| part.get(name).and_then(serde_json::Value::as_str);
+        if wire == Wire::OPENAI_CHAT {
+            let calls = part.get("tool_calls").and_then(|calls| calls.as_array());
+            let of_calls = calls.into_iter().flatten();
+            ids.extend(of_calls.filter_map(|call| call["id"].as_str().map(str::to_owned)));
+        } else if wire == Wire::ANTHROPIC {
+            if text("type") == Some("tool_use") {
+                ids.extend(text("id").map(str::to_owned));
+            }
+        } else if matches!(text("type"), Some("function_call" | "custom_tool_call")) {
+            ids.extend(text("call_id").map(str::to_owned));
+        }
+    }
+    ids
+}
+
+const SUMMARY_FOLLOWS: &str = "What was said before this was summed up to save room. The summary:";
+
+const ASKED_FOR: &str = "What was asked for last, word for word:";
+
+/// The result of a call that had begun when its program died.
+pub(crate) const UNKNOWN: &str = "This call had begun when it was interrupted. Whether it ran, and \
+    how far, is unknown: look before you make it again.";
+
+/// The result of a call that never began.
+pub(crate) const NOT_RUN: &str = "This call was not run.";
+
+/// The result of a call whose arguments did not arrive whole.
+pub(crate) const UNREADABLE_CALL: &str =
+    "This call was not run: its arguments are not whole. Make it again if it is still wanted.";

@@ -1,0 +1,103 @@
+//! One model call of a turn.
+
+use std::sync::Arc;
+
+use lifesign::{
+    Answered, CallEvent, CallReport, CallRequest, Failed, FailureCode, Limit, Origin, Request,
+    Setting, Settings, Tool,
+};
+
+use super::run::Run;
+use crate::event::{AgentEvent, Purpose};
+
+impl Run<'_> {
+    /// Makes a call, tells what happens in it, and enters what it took into the books.
+    pub(super) async fn call(
+        &mut self,
+        purpose: Purpose,
+        request: Request,
+        mut settings: Settings,
+    ) -> Result<Answered, Box<Failed>> {
+        let is_ours = self.limit_to_turn(&mut settings);
+        let request = CallRequest::new(Arc::clone(&self.agent.upstream), request)
+            .settings(settings)
+            .decide_by(Arc::new(self.below.clone()));
+        let mut stream = self.agent.client.stream(request);
+        self.emit(AgentEvent::CallBegan {
+            purpose,
+            monitor: stream.monitor(),
+        });
+        let mut ended = loop {
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => {
+                    break Err(stream.cancel().unwrap_or_else(|| Box::new(Failed::cancelled())));
+                }
+                item = stream.next() => match item {
+                    Some(Ok(CallEvent::Finished(answered))) => break Ok(*answered),
+                    Some(Ok(event)) => self.emit(AgentEvent::Call(event)),
+                    Some(Err(failed)) => break Err(failed),
+                    // A call says how it ends before it is over.
+                    None => std::future::pending().await,
+                },
+            }
+        };
+        if let Err(failed) = &mut ended
+            && failed.failure.code == FailureCode::WallClock
+            && is_ours
+        {
+            // The person allowed this much for the turn, not for what was left of it.
+            failed.failure.limit = self.agent.terms.wall_clock;
+        }
+        let (attempts, elapsed, report) = match &ended {
+            Ok(answered) => (&answered.attempts, answered.elapsed, answered.into()),
+            Err(failed) => (
+                &failed.attempts,
+                failed.elapsed,
+                CallReport::from(&**failed),
+            ),
+        };
+        self.is_repeated |= attempts.len() > 1;
+        self.books.add_call(attempts, elapsed);
+        self.emit(AgentEvent::CallEnded {
+            purpose,
+            report: Box::new(report),
+        });
+        ended
+    }
+
+    /// Returns the request that the transcript makes.
+    pub(super) fn request(&self) -> Request {
+        let terms = &self.agent.terms;
+        let mut request = Request::new(terms.model.as_str());
+        request.system.clone_from(&terms.system);
+        request.max_tokens = terms.max_tokens;
+        request.extra.clone_from(&terms.extra);
+        request.messages = self.agent.transcript.messages(self.agent.upstream.wire());
+        let tools = self.agent.toolbox.iter().flat_map(|tools| tools.tools());
+        request.tools = tools
+            .map(|tool| Tool {
+                name: tool.name,
+                description: tool.description,
+                parameters: tool.parameters,
+            })
+            .collect();
+        request
+    }
+
+    /// Keeps a call within what is left of the turn, and returns whether that is what limits it.
+    fn limit_to_turn(&self, settings: &mut Settings) -> bool {
+        let Some(remaining) = self.remaining() else {
+            return false;
+        };
+        let wall = &mut settings.bounds.wall_clock;
+        if matches!(wall.value, Limit::After(limit) if limit <= remaining) {
+            return false;
+        }
+        *wall = Setting {
+            value: Limit::After(remaining),
+            origin: Origin::Call,
+        };
+        true
+    }
+}

@@ -1,0 +1,109 @@
+//! The end of a turn: what is written down, and what everybody is told.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lifesign::{Failure, FailureCode, FailureReport, GiveUp, clock};
+
+use super::run::Run;
+use crate::event::{AgentEvent, Alert};
+use crate::note;
+use crate::nudge;
+use crate::outcome::{LENGTH_SENTENCE, NO_REPLY_SENTENCE, TurnOutcome, TurnReport};
+use crate::transcript::{Ended, Entry, Said, TranscriptError};
+
+impl Run<'_> {
+    /// Ends a turn in which the model came to an end by itself.
+    pub(super) async fn end_answered(
+        &mut self,
+        said: &Said,
+    ) -> Result<TurnReport, TranscriptError> {
+        let (outcome, sentence) = if self.agent.transcript.reply().trim().is_empty() {
+            (TurnOutcome::NoReply, Some(NO_REPLY_SENTENCE))
+        } else if said.finish_reason.as_deref().is_some_and(nudge::is_length) {
+            (TurnOutcome::Truncated, Some(LENGTH_SENTENCE))
+        } else {
+            (TurnOutcome::Completed, None)
+        };
+        let report = TurnReport {
+            sentence: sentence.map(str::to_owned),
+            finish_reason: said.finish_reason.clone(),
+            ..self.report(outcome)
+        };
+        self.close(report).await
+    }
+
+    /// Ends a turn that `failure` ended.
+    pub(super) async fn end_failed(
+        &mut self,
+        failure: Failure,
+    ) -> Result<TurnReport, TranscriptError> {
+        let wake_at = self.schedule(&failure);
+        let report = TurnReport {
+            failure: Some(FailureReport::from(&failure)),
+            sentence: Some(failure.sentence()),
+            note: Some(note::note(&failure, self.is_repeated)),
+            wake_at,
+            ..self.report(TurnOutcome::of(&failure))
+        };
+        self.close(report).await
+    }
+
+    async fn close(&mut self, report: TurnReport) -> Result<TurnReport, TranscriptError> {
+        self.append(Entry::Ended(Ended {
+            turn: report.turn,
+            outcome: report.outcome,
+            note: report.note.clone(),
+            wake_at: report.wake_at,
+        }))
+        .await?;
+        Ok(report)
+    }
+
+    /// Returns when the turn is to be gone on with, where its provider said when, and tells so.
+    fn schedule(&self, failure: &Failure) -> Option<Timestamp> {
+        let asked = match failure.give_up {
+            Some(GiveUp::BeyondMaxWait { asked, .. }) => Some(asked),
+            _ => None,
+        };
+        let is_long = asked.is_some()
+            || failure.code == FailureCode::Exhausted
+            || matches!(failure.give_up, Some(GiveUp::TotalWait { .. }));
+        if !is_long {
+            return None;
+        }
+        let until = failure
+            .resets_at
+            .or_else(|| clock::timestamp_after(asked?))?;
+        let wait = asked.unwrap_or_else(|| {
+            Duration::try_from(until.duration_since(clock::timestamp())).unwrap_or_default()
+        });
+        if wait > LONGEST_QUIET_WAIT {
+            self.emit(AgentEvent::Alert(Alert::LongWait { wait, until }));
+        }
+        self.emit(AgentEvent::WakeScheduled { at: until });
+        Some(until)
+    }
+
+    fn report(&self, outcome: TurnOutcome) -> TurnReport {
+        let transcript = &self.agent.transcript;
+        TurnReport {
+            v: TurnReport::VERSION,
+            id: transcript.id().to_owned(),
+            turn: self.turn,
+            outcome,
+            failure: None,
+            sentence: None,
+            note: None,
+            text: transcript.reply(),
+            finish_reason: None,
+            wake_at: None,
+            counts: self.books.counts,
+            times_ms: self.books.times(self.clock.elapsed()),
+            usage: self.books.usage(),
+        }
+    }
+}
+
+/// Somebody should know of a wait that is longer.
+const LONGEST_QUIET_WAIT: Duration = Duration::from_hours(1);

@@ -1,0 +1,182 @@
+//! The tool calls of an answer: run in the order asked, each written down before and after.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use lifesign::clock::CallClock;
+use lifesign::{Failure, FailureCode, ToolCall};
+use serde_json::{Map, Value};
+
+use super::run::{Run, Stop};
+use crate::event::AgentEvent;
+use crate::tools::{self, ProgressSink, ToolResult, ToolSpec, Toolbox};
+use crate::transcript::{Entry, NOT_RUN, Ran, UNREADABLE_CALL};
+
+impl Run<'_> {
+    /// Runs the calls of the last answer that have no result yet.
+    ///
+    /// Neighbours that may run beside others do; everything else runs alone, in its place.
+    pub(super) async fn run_open_calls(&mut self) -> Result<(), Stop> {
+        let specs = self.agent.toolbox.as_ref().map(|tools| tools.tools());
+        let specs = specs.unwrap_or_default();
+        let open = self.agent.transcript.standing().open_calls;
+        let mut calls = open.into_iter().map(|open| open.call).peekable();
+        while let Some(call) = calls.next() {
+            let mut batch = vec![call];
+            if is_parallel(&batch[0], &specs) {
+                while let Some(next) = calls.next_if(|call| is_parallel(call, &specs)) {
+                    batch.push(next);
+                }
+            }
+            if let Err(stop) = self.run_batch(batch, &specs).await {
+                for call in calls {
+                    self.tell_result(call.id, ToolResult::error(NOT_RUN), Duration::ZERO)
+                        .await?;
+                }
+                return Err(stop);
+            }
+        }
+        Ok(())
+    }
+
+    async fn run_batch(&mut self, batch: Vec<ToolCall>, specs: &[ToolSpec]) -> Result<(), Stop> {
+        let began = self.clock.elapsed();
+        let mut running = FuturesUnordered::new();
+        let mut unfinished = Vec::new();
+        for call in batch {
+            let refused = |text: &str| ToolResult::error(text);
+            let runnable = match (arguments(&call), self.agent.toolbox.clone()) {
+                (None, _) => Err(refused(UNREADABLE_CALL)),
+                (Some(arguments), Some(toolbox)) if knows(specs, &call.name) => {
+                    Ok((arguments, toolbox))
+                }
+                _ => Err(refused(&format!("There is no tool `{}`.", call.name))),
+            };
+            match runnable {
+                Err(result) => {
+                    self.books.counts.tool_failures += 1;
+                    self.tell_result(call.id, result, Duration::ZERO).await?;
+                }
+                Ok((arguments, toolbox)) => {
+                    self.append(Entry::ToolBegan {
+                        id: call.id.clone(),
+                        name: call.name.clone(),
+                    })
+                    .await?;
+                    self.books.counts.tool_calls += 1;
+                    unfinished.push(call.id.clone());
+                    let wanted = tools::ToolCall {
+                        id: call.id.clone(),
+                        name: call.name.clone(),
+                        arguments,
+                    };
+                    self.emit(AgentEvent::ToolBegan { call });
+                    running.push(run(toolbox, wanted, self.progress()));
+                }
+            }
+        }
+        let stopped = loop {
+            let next = tokio::select! {
+                biased;
+                failure = self.stopped() => break Some(failure),
+                next = running.next() => next,
+            };
+            let Some((id, result, elapsed)) = next else {
+                break None;
+            };
+            unfinished.retain(|other| *other != id);
+            self.books.counts.tool_failures += u32::from(result.is_error);
+            self.tell_result(id, result, elapsed).await?;
+        };
+        drop(running);
+        self.books
+            .add_tools(self.clock.elapsed().saturating_sub(began));
+        let Some(failure) = stopped else {
+            return Ok(());
+        };
+        for id in unfinished {
+            let result = ToolResult::error(stopped_result(&failure));
+            self.books.counts.tool_failures += 1;
+            self.tell_result(id, result, Duration::ZERO).await?;
+        }
+        Err(Stop::Failed(failure))
+    }
+
+    async fn tell_result(
+        &mut self,
+        id: String,
+        result: ToolResult,
+        elapsed: Duration,
+    ) -> Result<(), Stop> {
+        self.append(Entry::ToolEnded(Ran {
+            id: id.clone(),
+            text: result.text.clone(),
+            is_error: result.is_error,
+        }))
+        .await?;
+        self.emit(AgentEvent::ToolEnded {
+            id,
+            result,
+            elapsed,
+        });
+        Ok(())
+    }
+
+    /// Returns what makes the sink of a call's progress.
+    fn progress(&self) -> impl FnOnce(String) -> ProgressSink + use<> {
+        let events = self.events();
+        move |id| {
+            Arc::new(move |progress| {
+                let id = id.clone();
+                // A tool may tell of its progress when nobody reads the turn any more.
+                events
+                    .send(AgentEvent::ToolProgress { id, progress })
+                    .unwrap_or_default();
+            })
+        }
+    }
+}
+
+async fn run(
+    toolbox: Arc<dyn Toolbox>,
+    call: tools::ToolCall,
+    progress: impl FnOnce(String) -> ProgressSink,
+) -> (String, ToolResult, Duration) {
+    let clock = CallClock::start();
+    let id = call.id.clone();
+    let result = toolbox.call(call, progress(id.clone())).await;
+    (id, result, clock.elapsed())
+}
+
+/// Returns the arguments of a call that may be run: whole ones, of a plain function.
+fn arguments(call: &ToolCall) -> Option<Value> {
+    if !call.complete || call.is_custom() {
+        return None;
+    }
+    if call.arguments.trim().is_empty() {
+        return Some(Value::Object(Map::new()));
+    }
+    serde_json::from_str(&call.arguments).ok()
+}
+
+fn knows(specs: &[ToolSpec], name: &str) -> bool {
+    specs.iter().any(|spec| spec.name == name)
+}
+
+fn is_parallel(call: &ToolCall, specs: &[ToolSpec]) -> bool {
+    specs
+        .iter()
+        .any(|spec| spec.name == call.name && spec.is_parallel)
+}
+
+fn stopped_result(failure: &Failure) -> &'static str {
+    match failure.code {
+        FailureCode::WallClock => {
+            "This call was stopped while it ran, since the time allowed for the turn had run out. \
+             How far it got is unknown."
+        }
+        _ => "This call was stopped on purpose while it ran. How far it got is unknown.",
+    }
+}

@@ -1,0 +1,15 @@
+//! Turns as a host sees them, against the stand-in, and transcripts as wires take them.
+
+// The attribute tells the lints that helpers are tests too.
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod replay;
+#[cfg(test)]
+mod resume;
+#[cfg(test)]
+mod turns;
+#[cfg(test)]
+mod wire_rules;

@@ -1,0 +1,455 @@
+//! What a transcript becomes on each wire.
+
+use lifesign::{ToolCall, Wire};
+use lifesign_agent::{CutPoint, Ended, Entry, Partial, Ran, Said, Transcript, TurnOutcome};
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::wire_rules::assert_accepted;
+
+fn transcript(entries: impl IntoIterator<Item = Entry>) -> Transcript {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut transcript = Transcript::in_memory();
+        for entry in entries {
+            transcript.append(entry).await.unwrap();
+        }
+        transcript
+    })
+}
+
+fn user(text: &str) -> Entry {
+    Entry::User {
+        turn: 1,
+        text: text.to_owned(),
+    }
+}
+
+fn call(id: &str, complete: bool) -> ToolCall {
+    ToolCall {
+        id: id.to_owned(),
+        name: "look".to_owned(),
+        arguments: if complete { "{\"at\":1}" } else { "{\"at\"" }.to_owned(),
+        complete,
+        kind: None,
+    }
+}
+
+/// Something said on `wire`, with the parts that its decoder would have kept.
+fn said(wire: Wire, text: &str, thought: bool, calls: &[ToolCall]) -> Said {
+    let whole = calls.iter().filter(|call| call.complete);
+    let mut parts = Vec::new();
+    match wire.name() {
+        "openai-chat" => {
+            let mut message = json!({"role": "assistant", "content": null});
+            if !text.is_empty() {
+                message["content"] = text.into();
+            }
+            if thought {
+                message["reasoning_content"] = "hm".into();
+            }
+            let calls: Vec<Value> = whole
+                .map(|call| {
+                    let function = json!({"name": call.name, "arguments": call.arguments});
+                    json!({"id": call.id, "type": "function", "function": function})
+                })
+                .collect();
+            if !calls.is_empty() {
+                message["tool_calls"] = calls.into();
+            }
+            if !text.is_empty() || thought || message.get("tool_calls").is_some() {
+                parts.push(message);
+            }
+        }
+        "anthropic" => {
+            if thought {
+                parts.push(json!({"type": "thinking", "thinking": "hm", "signature": "s"}));
+            }
+            if !text.is_empty() {
+                parts.push(json!({"type": "text", "text": text}));
+            }
+            parts.extend(whole.map(|call| {
+                json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {"at": 1}})
+            }));
+        }
+        _ => {
+            if thought {
+                parts.push(json!({"type": "reasoning", "id": "rs", "encrypted_content": "e"}));
+            }
+            if !text.is_empty() {
+                let content = json!([{"type": "output_text", "text": text}]);
+                parts.push(json!({"type": "message", "role": "assistant", "content": content}));
+            }
+            parts.extend(whole.map(|call| {
+                json!({
+                    "type": "function_call", "call_id": call.id, "name": call.name,
+                    "arguments": call.arguments,
+                })
+            }));
+        }
+    }
+    Said {
+        wire: wire.name().to_owned(),
+        text: text.to_owned(),
+        reasoning: thought.then(|| "hm".to_owned()),
+        tool_calls: calls.to_vec(),
+        parts: parts.iter().map(Value::to_string).collect(),
+        ..Said::default()
+    }
+}
+
+fn partial(said: Said) -> Entry {
+    let cut = CutPoint {
+        text_bytes: said.text.len(),
+        reasoning_bytes: 0,
+        tool_call: None,
+    };
+    Entry::Partial(Partial { said, cut })
+}
+
+fn result(id: &str) -> Entry {
+    Entry::ToolEnded(Ran {
+        id: id.to_owned(),
+        text: format!("result of {id}"),
+        is_error: false,
+    })
+}
+
+fn began(id: &str) -> Entry {
+    Entry::ToolBegan {
+        id: id.to_owned(),
+        name: "look".to_owned(),
+    }
+}
+
+#[test]
+fn what_came_by_a_wire_goes_back_to_it_byte_for_byte() {
+    for wire in Wire::ALL {
+        let mut answer = said(wire, "so", true, &[call("c1", true)]);
+        for part in &mut answer.parts {
+            part.insert(1, ' ');
+        }
+        let parts = answer.parts.clone();
+        let talk = transcript([user("go"), Entry::Answer(answer), began("c1"), result("c1")]);
+
+        let mut request = lifesign::Request::new("m");
+        request.messages = talk.messages(wire);
+        let body = String::from_utf8(wire.encode(&request).unwrap()).unwrap();
+
+        for part in parts {
+            assert!(body.contains(&part), "{wire}: {part} is not in {body}");
+        }
+        assert_accepted(&talk, wire);
+    }
+}
+
+#[test]
+fn results_come_in_the_order_asked_whatever_order_they_came_in() {
+    let calls = [call("c1", true), call("c2", true), call("c3", true)];
+    let answer = Entry::Answer(said(Wire::OPENAI_CHAT, "", false, &calls));
+    let talk = transcript([
+        user("go"),
+        answer,
+        began("c1"),
+        began("c2"),
+        result("c2"),
+        result("c1"),
+    ]);
+
+    let body = assert_accepted(&talk, Wire::OPENAI_CHAT);
+
+    let results: Vec<_> = body["messages"].as_array().unwrap()[2..]
+        .iter()
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        results,
+        ["result of c1", "result of c2", "This call was not run."]
+    );
+}
+
+#[test]
+fn a_call_that_had_begun_and_has_no_result_is_told_as_unknown() {
+    let answer = Entry::Answer(said(Wire::ANTHROPIC, "", false, &[call("c1", true)]));
+    let talk = transcript([user("go"), answer, began("c1")]);
+
+    let body = assert_accepted(&talk, Wire::ANTHROPIC);
+
+    let result = &body["messages"][2]["content"][0];
+    assert!(result["content"].as_str().unwrap().contains("is unknown"));
+    assert_eq!(result["is_error"], true);
+}
+
+#[test]
+fn a_call_that_is_not_whole_is_told_in_words_where_the_provider_does_not_know_it() {
+    let calls = [call("c1", false)];
+    let answer = Entry::Answer(said(Wire::ANTHROPIC, "I look", false, &calls));
+    let talk = transcript([user("go"), answer, result("c1")]);
+
+    let body = assert_accepted(&talk, Wire::ANTHROPIC);
+
+    assert_eq!(
+        body["messages"][2],
+        json!({"role": "user", "content": "The call of the tool `look`: result of c1"})
+    );
+}
+
+#[test]
+fn unsigned_thinking_of_a_partial_stays_here_and_signed_goes_with_its_text() {
+    let mut unsigned = said(Wire::ANTHROPIC, "so", true, &[]);
+    unsigned.parts = vec![json!({"type": "thinking", "thinking": "hm"}).to_string()];
+    let signed = said(Wire::ANTHROPIC, "so", true, &[]);
+    let only_thought = said(Wire::ANTHROPIC, "", true, &[]);
+    let blocks = |said: Said| {
+        let talk = transcript([user("go"), partial(said), user("and?")]);
+        let body = assert_accepted(&talk, Wire::ANTHROPIC);
+        body["messages"][1].clone()
+    };
+
+    assert_eq!(
+        blocks(unsigned),
+        json!({"role": "assistant", "content": "so"})
+    );
+    let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+    assert_eq!(
+        blocks(signed),
+        json!({"role": "assistant", "content": [thinking, {"type": "text", "text": "so"}]})
+    );
+    assert_eq!(blocks(only_thought), Value::Null);
+}
+
+#[test]
+fn a_partial_of_chat_takes_its_thinking_along_since_nobody_verifies_it() {
+    let talk = transcript([
+        user("go"),
+        partial(said(Wire::OPENAI_CHAT, "so", true, &[])),
+    ]);
+
+    let body = assert_accepted(&talk, Wire::OPENAI_CHAT);
+
+    assert_eq!(body["messages"][1]["reasoning_content"], "hm");
+}
+
+#[test]
+fn an_answer_and_what_it_goes_on_from_are_one_message_without_the_seam() {
+    for wire in Wire::ALL {
+        let before = said(wire, "The tide turns", false, &[]);
+        let mut rest = said(wire, "tide turns twice", true, &[call("c1", true)]);
+        rest.continues = true;
+        rest.overlap = 10;
+        let talk = transcript([
+            user("go"),
+            partial(before),
+            Entry::Answer(rest),
+            began("c1"),
+            result("c1"),
+        ]);
+
+        let body = assert_accepted(&talk, wire).to_string();
+
+        if wire != Wire::OPENAI_RESPONSES {
+            assert!(body.contains("\"The tide turns twice\""), "{body}");
+        }
+        assert!(body.contains("result of c1"), "{body}");
+    }
+}
+
+#[test]
+fn the_note_on_a_failed_turn_begins_the_next_one_and_a_resumed_one_has_none() {
+    let ended = Entry::Ended(Ended {
+        turn: 1,
+        outcome: TurnOutcome::ProviderFailed,
+        note: Some("[It failed.]".to_owned()),
+        wake_at: None,
+    });
+
+    let next = transcript([user("go"), ended.clone(), user("again")]);
+    let resumed = transcript([user("go"), ended, Entry::Resumed]);
+
+    let body = assert_accepted(&next, Wire::ANTHROPIC);
+    assert_eq!(
+        body["messages"][0]["content"],
+        "go\n\n[It failed.]\n\nagain"
+    );
+    assert_eq!(
+        assert_accepted(&resumed, Wire::ANTHROPIC)["messages"][0]["content"],
+        "go"
+    );
+}
+
+#[test]
+fn a_summary_stands_for_what_came_before_and_the_question_stays_word_for_word() {
+    let wire = Wire::OPENAI_CHAT;
+    let talk = transcript([
+        user("old"),
+        Entry::Answer(said(wire, "old answer", false, &[])),
+        user("the question"),
+        Entry::Answer(said(wire, "", false, &[call("c1", true)])),
+        began("c1"),
+        result("c1"),
+        Entry::Answer(said(wire, "", false, &[call("c2", true)])),
+        began("c2"),
+        result("c2"),
+        Entry::Compacted {
+            summary: "sum".to_owned(),
+            keep_from: 7,
+        },
+    ]);
+
+    let body = assert_accepted(&talk, wire);
+
+    let messages = body["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 3);
+    let first = messages[0]["content"].as_str().unwrap();
+    assert!(first.contains("sum\n\n"), "{first}");
+    assert!(first.ends_with("the question"), "{first}");
+    assert!(!body.to_string().contains("old"), "{body}");
+}
+
+#[test]
+fn a_result_that_was_left_out_says_so() {
+    let wire = Wire::OPENAI_CHAT;
+    let talk = transcript([
+        user("go"),
+        Entry::Answer(said(wire, "", false, &[call("c1", true)])),
+        began("c1"),
+        result("c1"),
+        Entry::Elided { results: vec![4] },
+    ]);
+
+    let body = assert_accepted(&talk, wire);
+
+    assert_eq!(
+        body["messages"][2]["content"],
+        "[left out to save room: 12 characters of this result]"
+    );
+}
+
+#[test]
+fn arguments_that_are_no_object_still_reach_a_wire_that_takes_nothing_else() {
+    let mut odd = call("c1", true);
+    odd.arguments = "[1]".to_owned();
+    let answer = Entry::Answer(said(Wire::OPENAI_CHAT, "", false, &[odd]));
+    let talk = transcript([user("go"), answer, result("c1")]);
+
+    let body = assert_accepted(&talk, Wire::ANTHROPIC);
+
+    let input = &body["messages"][1]["content"][0]["input"];
+    assert_eq!(*input, json!({"arguments": "[1]"}));
+}
+
+/// What a model may do in one go, and what may become of it.
+#[derive(Clone, Debug)]
+enum Step {
+    Say {
+        wire: usize,
+        text: bool,
+        thought: bool,
+        own_words: bool,
+        calls: Vec<(bool, u8)>,
+    },
+    BreakOff {
+        wire: usize,
+        text: bool,
+        thought: bool,
+        is_gone_on_with: bool,
+    },
+    Ask,
+    End,
+    Resume,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let calls = prop::collection::vec((any::<bool>(), 0_u8..3), 0..3);
+    prop_oneof![
+        4 => (0_usize..3, any::<bool>(), any::<bool>(), any::<bool>(), calls).prop_map(
+            |(wire, text, thought, own_words, calls)| Step::Say { wire, text, thought, own_words, calls }
+        ),
+        2 => (0_usize..3, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+            |(wire, text, thought, is_gone_on_with)| Step::BreakOff { wire, text, thought, is_gone_on_with }
+        ),
+        1 => Just(Step::Ask),
+        1 => Just(Step::End),
+        1 => Just(Step::Resume),
+    ]
+}
+
+fn entries(steps: Vec<Step>) -> Vec<Entry> {
+    let mut entries = vec![user("go")];
+    let mut number = 0;
+    let mut continues = false;
+    for step in steps {
+        match step {
+            Step::Say {
+                wire,
+                text,
+                thought,
+                own_words,
+                calls,
+            } => {
+                let of_answer: Vec<ToolCall> = (0..calls.len())
+                    .map(|at| call(&format!("c{}", number + at), calls[at].0))
+                    .collect();
+                number += calls.len();
+                let text = if text { "text" } else { "" };
+                let mut answer = said(Wire::ALL[wire], text, thought, &of_answer);
+                if !own_words {
+                    answer.parts.clear();
+                }
+                answer.continues = continues;
+                entries.push(Entry::Answer(answer));
+                for (made, (_, fate)) in of_answer.iter().zip(calls) {
+                    if fate > 0 {
+                        entries.push(began(&made.id));
+                    }
+                    if fate > 1 {
+                        entries.push(result(&made.id));
+                    }
+                }
+                continues = false;
+            }
+            Step::BreakOff {
+                wire,
+                text,
+                thought,
+                is_gone_on_with,
+            } => {
+                let text = if text { "part" } else { "" };
+                let mut broken = said(Wire::ALL[wire], text, thought, &[]);
+                broken.continues = continues;
+                entries.push(partial(broken));
+                continues = is_gone_on_with;
+            }
+            Step::Ask => {
+                entries.push(user("and?"));
+                continues = false;
+            }
+            Step::End => {
+                entries.push(Entry::Ended(Ended {
+                    turn: 1,
+                    outcome: TurnOutcome::Cancelled,
+                    note: Some("[note]".to_owned()),
+                    wake_at: None,
+                }));
+                continues = false;
+            }
+            Step::Resume => entries.push(Entry::Resumed),
+        }
+    }
+    entries
+}
+
+proptest! {
+    /// Whatever was said by whatever wire, and wherever it broke off, every wire takes the replay.
+    #[test]
+    fn every_wire_takes_whatever_a_transcript_holds(steps in prop::collection::vec(step(), 0..12)) {
+        let talk = transcript(entries(steps));
+
+        for wire in Wire::ALL {
+            assert_accepted(&talk, wire);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! What a turn does where nothing goes wrong, and with tools.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lifesign::{CallEvent, Wire};
+use lifesign_agent::{AgentEvent, NudgeRule};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::harness::{Case, Tools, calls};
+
+#[tokio::test]
+async fn an_answer_completes_a_turn_and_the_conversation_goes_on() {
+    for wire in Wire::ALL {
+        let mut played = Case::new("answer \"Good day.\"").wire(wire).play().await;
+
+        assert_eq!(played.outcome(), ("completed", 0));
+        assert_eq!(played.report.text, "Good day.");
+        assert_eq!(played.report.sentence, None);
+        assert_eq!(
+            played.short(),
+            ["user go", "answer Good day.", "ended completed"]
+        );
+        played.assert_sound();
+        let counts = played.report.counts;
+        assert_eq!(
+            (counts.turns, counts.rounds, counts.calls, counts.attempts),
+            (1, 1, 1, 1)
+        );
+
+        let report = played.say("and?").await;
+        assert_eq!((report.turn, report.text.as_str()), (2, "Good day."));
+        assert!(played.sent(1).to_string().contains("Good day."));
+    }
+}
+
+#[tokio::test]
+async fn pieces_of_the_answer_pass_through_as_they_come() {
+    let played = Case::new("text \"Good \"; +0.05 answer \"day.\"")
+        .play()
+        .await;
+
+    let pieces: Vec<_> = played
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            AgentEvent::Call(CallEvent::Text(text)) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(pieces.concat(), "Good day.");
+    assert!(pieces.len() >= 2, "{pieces:?}");
+}
+
+#[tokio::test]
+async fn tools_run_and_the_model_goes_on_with_their_results_on_every_wire() {
+    for wire in Wire::ALL {
+        let tools = Arc::new(Tools::default());
+        let script = format!(
+            "attempt 1: {}\nattempt 2: answer \"It says hi.\"",
+            calls(&[("c1", "look", json!({"say": "hi"}))])
+        );
+
+        let played = Case::new(&script).wire(wire).tools(&tools).play().await;
+
+        assert_eq!(
+            played.short(),
+            [
+                "user go",
+                "answer [c1]",
+                "began c1",
+                "ran c1: hi",
+                "answer It says hi.",
+                "ended completed"
+            ],
+            "{wire}"
+        );
+        assert_eq!(tools.asked(), ["c1 look"]);
+        played.assert_sound();
+        let counts = played.report.counts;
+        assert_eq!(
+            (counts.rounds, counts.tool_calls, counts.tool_failures),
+            (2, 1, 0)
+        );
+        assert!(
+            played
+                .events
+                .iter()
+                .any(|event| matches!(event, AgentEvent::ToolProgress { .. }))
+        );
+    }
+}
+
+#[tokio::test]
+async fn tools_that_may_run_side_by_side_do_and_the_others_keep_their_place() {
+    let tools = Arc::new(Tools::default());
+    let script = format!(
+        "attempt 1: {}\nattempt 2: answer \"ok\"",
+        calls(&[
+            ("c1", "look", json!({"ms": 120, "say": "one"})),
+            ("c2", "look", json!({"ms": 20, "say": "two"})),
+            ("c3", "write", json!({"ms": 20, "say": "three"})),
+            ("c4", "look", json!({"say": "four"})),
+        ])
+    );
+
+    let played = Case::new(&script).tools(&tools).play().await;
+
+    assert_eq!(
+        played.short()[2..10],
+        [
+            "began c1",
+            "began c2",
+            "ran c2: two",
+            "ran c1: one",
+            "began c3",
+            "ran c3: three",
+            "began c4",
+            "ran c4: four"
+        ]
+    );
+    // Whatever ended first, the model reads them in the order in which it asked.
+    let sent = played.sent(1);
+    let ids: Vec<_> = sent["messages"].as_array().unwrap()[2..]
+        .iter()
+        .map(|message| message["tool_call_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, ["c1", "c2", "c3", "c4"]);
+    assert!(
+        (135..400).contains(&played.report.times_ms.tools),
+        "{:?}",
+        played.report.times_ms
+    );
+    played.assert_sound();
+}
+
+#[tokio::test]
+async fn the_failure_of_a_tool_and_a_tool_that_there_is_not_are_results() {
+    let tools = Arc::new(Tools::default());
+    let script = format!(
+        "attempt 1: {}\nattempt 2: answer \"ok\"",
+        calls(&[("c1", "fail", json!({})), ("c2", "fly", json!({}))])
+    );
+
+    let played = Case::new(&script).tools(&tools).play().await;
+
+    assert_eq!(played.outcome(), ("completed", 0));
+    assert_eq!(
+        played.short()[2..5],
+        [
+            "began c1",
+            "ran! c1: it failed",
+            "ran! c2: There is no tool `fly`."
+        ]
+    );
+    assert_eq!(tools.asked(), ["c1 fail"]);
+    assert_eq!(played.report.counts.tool_failures, 2);
+    played.assert_sound();
+}
+
+#[tokio::test]
+async fn an_answer_that_stays_empty_is_no_reply_after_three_reminders() {
+    let played = Case::new("answer \"\"").play().await;
+
+    assert_eq!(played.outcome(), ("no_reply", 9));
+    assert_eq!(
+        (played.report.counts.nudges, played.report.counts.rounds),
+        (3, 4)
+    );
+    assert_eq!(
+        played.report.sentence.as_deref(),
+        Some("The model ended without a reply; asking again may help.")
+    );
+    assert_eq!(
+        (played.code(), played.report.note.as_deref()),
+        ("none", None)
+    );
+    played.assert_sound();
+}
+
+#[tokio::test]
+async fn each_reminder_is_for_its_own_case() {
+    let cases = [
+        ("answer \"\"", NudgeRule::Empty),
+        ("think \"hm\"; answer \"\"", NudgeRule::NoReply),
+        ("answer \"Let me look at it:\"", NudgeRule::EarlyStop),
+        (
+            "text \"It is\"; finish \"length\"; done; eof",
+            NudgeRule::Length,
+        ),
+    ];
+    for (first, rule) in cases {
+        let script = format!("attempt 1: {first}\nattempt 2: answer \" done\"");
+        let tools = Arc::new(Tools::default());
+        let played = Case::new(&script).tools(&tools).play().await;
+
+        let nudged: Vec<_> = played
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                AgentEvent::Nudged { rule, .. } => Some(*rule),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(nudged, [rule]);
+        assert_eq!(played.outcome(), ("completed", 0), "{rule:?}");
+        let expected = match rule {
+            NudgeRule::Length => "It is done",
+            _ => " done",
+        };
+        assert_eq!(played.report.text, expected);
+        played.assert_sound();
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_stays_cut_at_its_length_is_truncated_and_nobody_elses_fault() {
+    let played = Case::new("text \"and so on \"; finish \"length\"; done; eof")
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("truncated", 3));
+    assert_eq!(played.code(), "none");
+    assert_eq!(played.report.text, "and so on ".repeat(4));
+    assert_eq!(
+        played.report.sentence.as_deref(),
+        Some("The answer reached the length that it may have; what had come is kept.")
+    );
+    played.assert_sound();
+}
+
+#[tokio::test]
+async fn the_hosts_reminder_comes_after_so_many_rounds_of_tools() {
+    let tools = Arc::new(Tools::default());
+    let call = calls(&[("c1", "look", json!({}))]);
+    let script = format!("attempt 1-4: {call}\nattempt 5: answer \"ok\"");
+
+    let played = Case::new(&script)
+        .tools(&tools)
+        .with(|builder| builder.pin(2, "Stay in the directory."))
+        .play()
+        .await;
+
+    assert_eq!(played.report.counts.nudges, 2);
+    let last = played.sent(4)["messages"]
+        .as_array()
+        .unwrap()
+        .last()
+        .cloned();
+    assert_eq!(last.unwrap()["content"], "Stay in the directory.");
+    played.assert_sound();
+}
+
+#[tokio::test]
+async fn a_turn_that_is_stopped_before_it_begins_makes_no_call() {
+    let played = Case::new("answer \"ok\"")
+        .cancel_when(|event| matches!(event, AgentEvent::Began { .. }))
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("cancelled", 130));
+    assert_eq!(played.standin.requests().len(), 0);
+    assert_eq!(played.short().last().unwrap(), "ended cancelled");
+}
+
+#[tokio::test]
+async fn a_tool_that_is_stopped_is_told_as_unknown_and_the_rest_as_not_run() {
+    let tools = Arc::new(Tools::default());
+    let script = calls(&[
+        ("c1", "look", json!({"say": "hi"})),
+        ("c2", "hang", json!({})),
+        ("c3", "write", json!({})),
+    ]);
+
+    let played = Case::new(&script)
+        .tools(&tools)
+        .cancel_after(Duration::from_millis(150))
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("cancelled", 130));
+    assert_eq!(
+        played.short()[2..],
+        [
+            "began c1",
+            "began c2",
+            "ran c1: hi",
+            "ran! c2: This call was stopped on",
+            "ran! c3: This call was not run.",
+            "ended cancelled"
+        ]
+    );
+    assert_eq!(tools.asked(), ["c1 look", "c2 hang"]);
+    played.assert_sound();
+}

@@ -1,0 +1,163 @@
+//! What each wire demands of a conversation, read off its published request schema.
+
+use std::collections::BTreeSet;
+
+use lifesign::{Request, Wire};
+use lifesign_agent::Transcript;
+use serde_json::Value;
+
+/// Asserts that `wire` takes what `transcript` is replayed as, and returns the body.
+#[track_caller]
+pub(crate) fn assert_accepted(transcript: &Transcript, wire: Wire) -> Value {
+    let mut request = Request::new("m");
+    request.messages = transcript.messages(wire);
+    let body = wire.encode(&request).unwrap();
+    let body = serde_json::from_slice(&body).unwrap();
+    assert_body(&body, wire);
+    body
+}
+
+/// Asserts that `wire` takes the conversation in `body`.
+#[track_caller]
+pub(crate) fn assert_body(body: &Value, wire: Wire) {
+    let problem = match wire.name() {
+        "openai-chat" => chat(body),
+        "anthropic" => anthropic(body),
+        _ => responses(body),
+    };
+    assert_eq!(problem, None, "{wire} refuses {body:#}");
+}
+
+/// Each message with calls is followed by one result for each of them, and by nothing else first.
+fn chat(body: &Value) -> Option<String> {
+    let mut open = BTreeSet::new();
+    for message in body["messages"].as_array()? {
+        let role = message["role"].as_str().unwrap_or_default();
+        if role == "tool" {
+            let id = message["tool_call_id"].as_str().unwrap_or_default();
+            if !message["content"].is_string() || !open.remove(id) {
+                return Some(format!("a result of no call: {id:?}"));
+            }
+            continue;
+        }
+        if !open.is_empty() {
+            return Some(format!("no result of {open:?}"));
+        }
+        if !matches!(role, "assistant" | "system" | "user") {
+            return Some(format!("a role {role:?}"));
+        }
+        let calls = message["tool_calls"].as_array();
+        if role != "assistant" && message["content"].as_str() == Some("") {
+            return Some("a message without content".to_owned());
+        }
+        if role == "assistant" && message["content"].is_null() && calls.is_none() {
+            return Some("an answer without content".to_owned());
+        }
+        for call in calls.into_iter().flatten() {
+            let id = call["id"].as_str().unwrap_or_default();
+            let is_whole = call["type"] == "function"
+                && call["function"]["name"].is_string()
+                && call["function"]["arguments"].is_string();
+            if !is_whole || id.is_empty() || !open.insert(id) {
+                return Some(format!("a call that is none: {call}"));
+            }
+        }
+    }
+    (!open.is_empty()).then(|| format!("no result of {open:?}"))
+}
+
+/// Blocks are not empty, thinking is signed, and the message behind one with calls begins with
+/// their results.
+fn anthropic(body: &Value) -> Option<String> {
+    let mut open = BTreeSet::new();
+    for (at, message) in body["messages"].as_array()?.iter().enumerate() {
+        let role = message["role"].as_str().unwrap_or_default();
+        if at == 0 && role != "user" {
+            return Some("does not begin with the user".to_owned());
+        }
+        let text;
+        let blocks = match &message["content"] {
+            Value::String(said) => {
+                text = vec![serde_json::json!({"type": "text", "text": said})];
+                &text
+            }
+            Value::Array(blocks) => blocks,
+            other => return Some(format!("content {other}")),
+        };
+        if blocks.is_empty() {
+            return Some("a message without content".to_owned());
+        }
+        for block in blocks {
+            let id = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
+            let kind = block["type"].as_str().unwrap_or_default();
+            if kind != "tool_result" && !open.is_empty() {
+                return Some(format!("no result of {open:?}"));
+            }
+            match (kind, role) {
+                ("text", _) if block["text"].as_str().is_some_and(|text| !text.is_empty()) => {}
+                ("thinking", "assistant")
+                    if block["signature"]
+                        .as_str()
+                        .is_some_and(|sig| !sig.is_empty()) => {}
+                ("tool_use", "assistant") if block["input"].is_object() => {}
+                ("tool_result", "user") if open.remove(&id("tool_use_id")) => {}
+                _ => return Some(format!("a block that is none: {block}")),
+            }
+        }
+        for block in blocks.iter().filter(|block| block["type"] == "tool_use") {
+            let id = block["id"].as_str().unwrap_or_default();
+            if id.is_empty() || !open.insert(id.to_owned()) {
+                return Some(format!("an id twice: {id:?}"));
+            }
+        }
+    }
+    (!open.is_empty()).then(|| format!("no result of {open:?}"))
+}
+
+/// Each call has one output behind it, and each reasoning item something that it led to.
+fn responses(body: &Value) -> Option<String> {
+    let mut open = BTreeSet::new();
+    let mut thought = false;
+    for item in body["input"].as_array()? {
+        let kind = item["type"].as_str().unwrap_or("message");
+        let id = item["call_id"].as_str().unwrap_or_default();
+        if thought && !matches!(kind, "message" | "function_call" | "reasoning") {
+            return Some("reasoning that led to nothing".to_owned());
+        }
+        thought = kind == "reasoning";
+        match kind {
+            "message" => {
+                let role = item["role"].as_str().unwrap_or_default();
+                let wanted = if role == "assistant" {
+                    "output_text"
+                } else {
+                    "input_text"
+                };
+                let parts = item["content"].as_array().map(Vec::as_slice);
+                let parts = parts.unwrap_or_default();
+                if parts.is_empty() || parts.iter().any(|part| part["type"] != wanted) {
+                    return Some(format!("a message that is none: {item}"));
+                }
+                if !open.is_empty() {
+                    return Some(format!("no output of {open:?}"));
+                }
+            }
+            "function_call" => {
+                if id.is_empty() || !item["arguments"].is_string() || !open.insert(id) {
+                    return Some(format!("a call that is none: {item}"));
+                }
+            }
+            "function_call_output" => {
+                if !item["output"].is_string() || !open.remove(id) {
+                    return Some(format!("an output of no call: {id:?}"));
+                }
+            }
+            "reasoning" => {}
+            other => return Some(format!("an item {other:?}")),
+        }
+    }
+    if thought {
+        return Some("reasoning that led to nothing".to_owned());
+    }
+    (!open.is_empty()).then(|| format!("no output of {open:?}"))
+}
