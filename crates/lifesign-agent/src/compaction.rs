@@ -1,6 +1,6 @@
 //! Making room in a context: what a summary may replace, and what is left out where there is none.
 
-use lifesign::{Message, Request};
+use lifesign::{Message, Request, ToolChoice};
 
 use crate::transcript::{Entry, Said};
 
@@ -99,6 +99,9 @@ pub(crate) fn request(mut base: Request, messages: Vec<Message>) -> Request {
     base.messages.push(Message::user(SUMMARISE));
     base.max_tokens = Some(SUMMARY_TOKENS);
     base.stream = false;
+    if !base.tools.is_empty() {
+        base.tool_choice = Some(ToolChoice::None);
+    }
     base
 }
 
@@ -149,3 +152,6 @@ const SUMMARY_TOKENS: u64 = 2_048;
 const SUMMARISE: &str = "Sum up this conversation for yourself, so that you can go on without it: \
     what was asked for, what was decided, what was done and found out (with names, paths and \
     numbers as they are), and what is left to do. Write the summary alone, and call no tool.";
+
+#[cfg(test)]
+mod tests;

@@ -19,9 +19,12 @@ impl Run<'_> {
         mut settings: Settings,
     ) -> Result<Answered, Box<Failed>> {
         let is_ours = self.limit_to_turn(&mut settings);
-        let request = CallRequest::new(Arc::clone(&self.agent.upstream), request)
-            .settings(settings)
-            .decide_by(Arc::new(self.below.clone()));
+        let mut request =
+            CallRequest::new(Arc::clone(&self.agent.upstream), request).settings(settings);
+        // What becomes of a summary says nothing of the turn, and nobody may let it take longer.
+        if purpose != Purpose::Compaction {
+            request = request.decide_by(Arc::new(self.below.clone()));
+        }
         let mut stream = self.agent.client.stream(request);
         self.emit(AgentEvent::CallBegan {
             purpose,

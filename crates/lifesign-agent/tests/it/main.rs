@@ -6,6 +6,8 @@ mod faults;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod harness_view;
+#[cfg(test)]
 mod replay;
 #[cfg(test)]
 mod resume;

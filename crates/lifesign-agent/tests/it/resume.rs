@@ -249,8 +249,10 @@ async fn a_turn_that_was_dropped_is_closed_by_the_next_and_the_model_is_told() {
         .unwrap();
     {
         let mut turn = agent.turn("go");
-        while standin.requests().is_empty() {
-            turn.next().await.unwrap().unwrap();
+        let read = async { while turn.next().await.is_some() {} };
+        tokio::select! {
+            () = read => panic!("the turn ended"),
+            came = standin.wait_for_requests(1, Duration::from_secs(10)) => assert!(came),
         }
     }
     assert!(agent.transcript().standing().is_open);

@@ -97,6 +97,9 @@ fn other_files_and_newer_versions_are_refused_and_left_as_they_are() {
 }
 
 proptest! {
+    // Each case waits for a disk.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     /// Wherever the program dies, whole lines are kept, a torn one is taken off, and the file goes
     /// on from there.
     #[test]
