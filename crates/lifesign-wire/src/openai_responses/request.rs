@@ -49,13 +49,7 @@ fn write(message: &Message, input: &mut Vec<Box<RawValue>>) -> Result<(), Encode
                 flush(message.role, &mut parts, input)?;
                 input.extend(whole.0.iter().cloned());
             }
-            Content::Text(text) => {
-                let kind = match message.role {
-                    Role::Assistant => "output_text",
-                    Role::User => "input_text",
-                };
-                parts.push(json!({"type": kind, "text": text}));
-            }
+            Content::Text(text) => parts.push(json!({"type": "input_text", "text": text})),
             Content::ToolCall {
                 id,
                 name,
@@ -86,11 +80,22 @@ fn flush(
     if parts.is_empty() {
         return Ok(());
     }
-    let parts = std::mem::take(parts);
+    let parts = Value::Array(std::mem::take(parts));
+    let content = match role {
+        Role::Assistant => spoken(&parts).unwrap_or(parts),
+        Role::User => parts,
+    };
     input.push(to_raw_value(
-        &json!({"role": role.name(), "content": parts}),
+        &json!({"role": role.name(), "content": content}),
     )?);
     Ok(())
+}
+
+/// Returns what the model said as one text: a part of its own it may only have with an id, which
+/// text that is told in our words has not.
+fn spoken(parts: &Value) -> Option<Value> {
+    let texts = parts.as_array()?.iter().map(|part| part["text"].as_str());
+    Some(texts.collect::<Option<String>>()?.into())
 }
 
 fn tool(tool: &Tool) -> Value {
@@ -131,9 +136,7 @@ mod tests {
                         {"type": "input_text", "text": "look"},
                         {"type": "input_image", "image_url": "data:image/png;base64,QUI="},
                     ]},
-                    {"role": "assistant", "content": [
-                        {"type": "output_text", "text": "I look"},
-                    ]},
+                    {"role": "assistant", "content": "I look"},
                     {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{\"a\":1}"},
                     {"type": "function_call_output", "call_id": "c1", "output": "seen"},
                 ],
