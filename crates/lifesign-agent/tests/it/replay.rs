@@ -1,9 +1,14 @@
 //! What a transcript becomes on each wire.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
+
 use lifesign::{ToolCall, Wire};
 use lifesign_agent::{CutPoint, Ended, Entry, Partial, Ran, Said, Transcript, TurnOutcome};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::wire_rules::assert_accepted;
@@ -77,11 +82,14 @@ fn said(wire: Wire, text: &str, thought: bool, calls: &[ToolCall]) -> Said {
         }
         _ => {
             if thought {
-                parts.push(json!({"type": "reasoning", "id": "rs", "encrypted_content": "e"}));
+                parts.push(json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "e"}));
             }
             if !text.is_empty() {
-                let content = json!([{"type": "output_text", "text": text}]);
-                parts.push(json!({"type": "message", "role": "assistant", "content": content}));
+                let content = json!([{"type": "output_text", "text": text, "annotations": []}]);
+                parts.push(json!({
+                    "type": "message", "id": "msg", "role": "assistant", "status": "completed",
+                    "content": content,
+                }));
             }
             parts.extend(whole.map(|call| {
                 json!({
@@ -452,4 +460,43 @@ proptest! {
             assert_accepted(&talk, wire);
         }
     }
+}
+
+/// The official clients have types for what they send; what they would not send, nobody has to take.
+#[test]
+fn the_official_clients_have_the_same_words() {
+    let Some(python) = std::env::var_os("LIFESIGN_SDK_PYTHON") else {
+        assert!(
+            std::env::var_os("LIFESIGN_REQUIRE_SDKS").is_none(),
+            "LIFESIGN_SDK_PYTHON is not set"
+        );
+        println!("no official clients, so they are left out; see `cargo xtask sdks`");
+        return;
+    };
+    let mut runner = TestRunner::deterministic();
+    let steps = prop::collection::vec(step(), 0..12);
+    let mut requests = String::new();
+    for _ in 0..200 {
+        let steps = steps.new_tree(&mut runner).unwrap().current();
+        let talk = transcript(entries(steps));
+        for wire in Wire::ALL {
+            let body = assert_accepted(&talk, wire);
+            requests += &json!({"wire": wire.name(), "body": body}).to_string();
+            requests.push('\n');
+        }
+    }
+
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/sdk/accepts.py");
+    let mut child = Command::new(python)
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || stdin.write_all(requests.as_bytes()));
+    let told = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+
+    assert_eq!(String::from_utf8(told.stdout).unwrap(), "read 600\n");
 }

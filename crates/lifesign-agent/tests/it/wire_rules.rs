@@ -127,15 +127,22 @@ fn responses(body: &Value) -> Option<String> {
         thought = kind == "reasoning";
         match kind {
             "message" => {
-                let role = item["role"].as_str().unwrap_or_default();
-                let wanted = if role == "assistant" {
+                let wanted = if item["role"] == "assistant" {
                     "output_text"
                 } else {
                     "input_text"
                 };
-                let parts = item["content"].as_array().map(Vec::as_slice);
-                let parts = parts.unwrap_or_default();
-                if parts.is_empty() || parts.iter().any(|part| part["type"] != wanted) {
+                let is_whole = match &item["content"] {
+                    Value::String(text) => !text.is_empty(),
+                    Value::Array(parts) => {
+                        // Parts of the model's own come with the id of their message.
+                        (wanted == "input_text" || item["id"].is_string())
+                            && !parts.is_empty()
+                            && parts.iter().all(|part| part["type"] == wanted)
+                    }
+                    _ => false,
+                };
+                if !is_whole {
                     return Some(format!("a message that is none: {item}"));
                 }
                 if !open.is_empty() {
