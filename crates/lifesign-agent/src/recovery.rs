@@ -3,7 +3,11 @@
 //! What came is kept and never asked for again. The best means that a wire has is used: prefill,
 //! where the model goes on from the very character, else a request to go on.
 
+mod seam;
+
 use lifesign::{Content, Failure, FailureCode, Message, Role, Wire};
+
+pub(crate) use self::seam::Seam;
 
 use crate::transcript::Partial;
 
@@ -80,20 +84,20 @@ pub(crate) fn ask(messages: &mut Vec<Message>, means: Means) {
 /// go on may begin with words that it had said: those are a repetition where they are long enough
 /// not to be chance, or all that it had said.
 pub(crate) fn overlap(before: &str, rest: &str, means: Means) -> usize {
-    let least = match means {
-        Means::Again => return 0,
-        Means::Prefill => {
-            let trimmed = before.len() - before.trim_end().len();
-            let sent = before.len() - trimmed;
-            return longest_overlap(before.get(sent..).unwrap_or_default(), rest);
-        }
-        Means::Request => LEAST_OVERLAP,
-    };
-    let found = longest_overlap(before, rest);
-    if found >= least || found == before.len() {
-        found
-    } else {
-        0
+    let window = window(before, means);
+    let found = longest_overlap(window, rest);
+    match means {
+        Means::Request if found < LEAST_OVERLAP && found != before.len() => 0,
+        Means::Again | Means::Prefill | Means::Request => found,
+    }
+}
+
+/// Returns the end of `before` that may come again.
+fn window(before: &str, means: Means) -> &str {
+    match means {
+        Means::Again => "",
+        Means::Prefill => before.get(before.trim_end().len()..).unwrap_or_default(),
+        Means::Request => before,
     }
 }
 

@@ -9,14 +9,18 @@ use lifesign::{
 
 use super::run::Run;
 use crate::event::{AgentEvent, Purpose};
+use crate::recovery::Seam;
 
 impl Run<'_> {
     /// Makes a call, tells what happens in it, and enters what it took into the books.
+    ///
+    /// `seam` is where its text goes on from a partial.
     pub(super) async fn call(
         &mut self,
         purpose: Purpose,
         request: Request,
         mut settings: Settings,
+        mut seam: Option<Seam>,
     ) -> Result<Answered, Box<Failed>> {
         let is_ours = self.limit_to_turn(&mut settings);
         let mut request =
@@ -38,13 +42,16 @@ impl Run<'_> {
                 }
                 item = stream.next() => match item {
                     Some(Ok(CallEvent::Finished(answered))) => break Ok(*answered),
-                    Some(Ok(event)) => self.emit(AgentEvent::Call(event)),
+                    Some(Ok(event)) => self.pass_on(event, seam.as_mut()),
                     Some(Err(failed)) => break Err(failed),
                     // A call says how it ends before it is over.
                     None => std::future::pending().await,
                 },
             }
         };
+        if let Some(rest) = seam.as_mut().and_then(Seam::finish) {
+            self.emit(AgentEvent::Call(CallEvent::Text(rest)));
+        }
         if let Err(failed) = &mut ended
             && failed.failure.code == FailureCode::WallClock
             && is_ours
@@ -67,6 +74,18 @@ impl Run<'_> {
             report: Box::new(report),
         });
         ended
+    }
+
+    /// Tells of what happened in a call, and of text only what is new.
+    fn pass_on(&self, event: CallEvent, seam: Option<&mut Seam>) {
+        let event = match (event, seam) {
+            (CallEvent::Text(text), Some(seam)) => match seam.push(text) {
+                Some(text) => CallEvent::Text(text),
+                None => return,
+            },
+            (event, _) => event,
+        };
+        self.emit(AgentEvent::Call(event));
     }
 
     /// Returns the request that the transcript makes.

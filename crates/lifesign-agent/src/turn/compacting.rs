@@ -47,7 +47,10 @@ impl Run<'_> {
         let request = compaction::request(self.request(), earlier);
         let mut settings = self.agent.terms.settings.clone();
         settings.retry.attempts.value = 1;
-        let answered = match self.call(Purpose::Compaction, request, settings).await {
+        let answered = match self
+            .call(Purpose::Compaction, request, settings, None)
+            .await
+        {
             Ok(answered) => answered,
             Err(failed) if is_end_of_turn(failed.failure.code) => {
                 return Err(Stop::Failed(Box::new(failed.failure)));

@@ -4,7 +4,7 @@ use lifesign::{Answered, Failed, FailureCode};
 
 use super::run::{Run, Stop};
 use crate::event::{AgentEvent, Purpose};
-use crate::recovery::{self, Continuation, MOST_RECOVERIES, Means};
+use crate::recovery::{self, Continuation, MOST_RECOVERIES, Means, Seam};
 use crate::transcript::{Entry, Partial, Said};
 
 impl Run<'_> {
@@ -23,7 +23,8 @@ impl Run<'_> {
             }
             let purpose = means.map_or(Purpose::Answer, |_| Purpose::Recovery);
             let settings = self.agent.terms.settings.clone();
-            let failed = match self.call(purpose, request, settings).await {
+            let seam = means.map(|means| Seam::new(self.agent.transcript.broken_text(), means));
+            let failed = match self.call(purpose, request, settings, seam).await {
                 Ok(answered) => return self.take(&answered, means).await,
                 Err(failed) => failed,
             };

@@ -168,6 +168,16 @@ async fn a_repetition_at_the_seam_is_left_out_of_what_is_kept() {
         })
         .collect();
     assert_eq!(overlaps, [20]);
+    // Nor has whoever read along read it twice.
+    let read: String = played
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            AgentEvent::Call(CallEvent::Text(text)) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(read, "The tide turns twice a day.");
     played.assert_sound();
 }
 

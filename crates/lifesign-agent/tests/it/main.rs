@@ -2,11 +2,15 @@
 
 // The attribute tells the lints that helpers are tests too.
 #[cfg(test)]
+mod docs;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod harness_view;
+#[cfg(test)]
+mod llama;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
