@@ -160,6 +160,9 @@ impl AgentBuilder {
     }
 
     /// Lets the model call these tools. Default: none.
+    ///
+    /// Give a [`Toolset`](crate::tools::Toolset) where tools come from elsewhere: it checks arguments,
+    /// and puts limits on how long a tool takes and how much it says.
     pub fn tools(mut self, toolbox: Arc<dyn Toolbox>) -> Self {
         self.toolbox = Some(toolbox);
         self

@@ -98,13 +98,23 @@ impl ErrorPolicy for Resend {
     }
 }
 
-/// Returns whether a turn that ended by `failure` may be sent again: the failure may pass, and it is
-/// no cut.
+/// Returns whether a turn that ended by `failure` may be sent again: the failure may pass, it is no
+/// cut, and the provider said neither that it is settled nor when to come back.
 pub(crate) const fn is_transient(failure: &Failure) -> bool {
-    matches!(
-        failure.tier(),
-        Some(Tier::Transport | Tier::Overload | Tier::Rate)
-    )
+    let is_used_up = matches!(
+        failure.give_up,
+        None | Some(
+            GiveUp::AttemptsSpent
+                | GiveUp::Committed
+                | GiveUp::TierSpent(_)
+                | GiveUp::TotalWait { .. }
+        )
+    );
+    is_used_up
+        && matches!(
+            failure.tier(),
+            Some(Tier::Transport | Tier::Overload | Tier::Rate)
+        )
 }
 
 /// What a turn has been through. It lives as long as its turn, so that every way out of one ends it.

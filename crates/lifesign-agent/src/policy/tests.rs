@@ -87,6 +87,24 @@ fn cuts_and_what_cannot_pass_are_never_sent_again() {
 }
 
 #[test]
+fn a_provider_that_said_no_or_when_is_not_asked_again_before() {
+    let sent_again = |reason| {
+        let mut failure = failure(FailureCode::Overloaded);
+        failure.give_up = Some(reason);
+        Below::new(Arc::new(Resend::default()))
+            .resend(&failure, 0)
+            .is_some()
+    };
+    let (asked, max) = (Duration::from_mins(10), Duration::from_mins(2));
+
+    assert!(sent_again(GiveUp::TierSpent(Tier::Overload)));
+    assert!(sent_again(GiveUp::AttemptsSpent));
+    assert!(!sent_again(GiveUp::BeyondMaxWait { asked, max }));
+    assert!(!sent_again(GiveUp::ProviderSaysNo));
+    assert!(!sent_again(GiveUp::WallClock));
+}
+
+#[test]
 fn two_cuts_in_a_row_are_the_end_also_where_they_are_of_two_calls() {
     let mut turn = Turn::new(Tiers);
 

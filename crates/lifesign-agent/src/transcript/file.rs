@@ -88,10 +88,12 @@ pub enum TranscriptError {
 
 impl TranscriptFile {
     pub(super) fn create(path: &Path) -> Result<Self, TranscriptError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create_new(true)
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create_new(true);
+        // What people say to a model is nobody else's business.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options
             .open(path)
             .map_err(|source| io_error(path, "created", source))?;
         lock(&file, path)?;

@@ -380,6 +380,24 @@ async fn a_429_with_a_long_wait_is_a_scheduled_wake_and_an_alert_above_an_hour()
 }
 
 #[tokio::test]
+async fn an_overload_with_a_long_wait_is_a_wake_and_is_not_sent_again_before() {
+    let script = "status 503 json [retry-after: 600]; error overloaded_error; eof";
+    let played = Case::new(script)
+        .with(|builder| builder.policy(Arc::new(Resend::default())))
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("provider_failed", 4));
+    assert_eq!(played.code(), "overloaded");
+    assert!(played.report.wake_at.is_some());
+    assert_eq!(
+        (played.report.counts.resends, played.report.counts.attempts),
+        (0, 1)
+    );
+    played.assert_sound();
+}
+
+#[tokio::test]
 async fn cut_twice() {
     let script = format!("attempt 1-2: {PINGS}\nattempt 3: answer \"too late\"");
     let played = flat(Case::new(&script)).play().await;
@@ -651,7 +669,7 @@ async fn a_turn_can_be_stopped_anywhere() {
     let big = calls(&[("c1", "look", json!({"say": "x".repeat(4_000)}))]);
     let half = "status 200 sse; tool {\"index\":0,\"id\":\"c1\",\"type\":\"function\",\
                 \"function\":{\"name\":\"write\",\"arguments\":\"{\"}}; hold";
-    let stopped_at: [(&str, String, &[&str]); 9] = [
+    let stopped_at: [(&str, String, &[&str]); 10] = [
         ("before any byte", "hold".to_owned(), &[]),
         ("between heartbeats", PINGS.to_owned(), &[]),
         (
@@ -668,6 +686,11 @@ async fn a_turn_can_be_stopped_anywhere() {
         (
             "in a second attempt",
             "attempt 1: status 500 json; error server_error; eof\nattempt 2: hold".to_owned(),
+            &[],
+        ),
+        (
+            "before the turn is sent again",
+            "status 500 json; error server_error; eof".to_owned(),
             &[],
         ),
         (
@@ -695,6 +718,10 @@ async fn a_turn_can_be_stopped_anywhere() {
             .set("bounds.raw_silence", "20s")
             .tools(&tools)
             .cancel_after(Duration::from_millis(250));
+        if at == "before the turn is sent again" {
+            let policy = Arc::new(Resend(vec![Duration::from_secs(20)]));
+            case = case.with(|builder| builder.policy(policy));
+        }
         if at == "in a compaction" {
             case = case.with(|builder| builder.context_tokens(4_000));
         }
@@ -718,7 +745,12 @@ async fn a_turn_can_be_stopped_anywhere() {
             assert_eq!(&short[1..short.len() - 1], kept, "{at}");
         }
         let last = played.standin.requests().len() - 1;
-        if at != "in the wait for a retry" && at != "in a tool" {
+        let waits = [
+            "in the wait for a retry",
+            "before the turn is sent again",
+            "in a tool",
+        ];
+        if !waits.contains(&at) {
             let left = played
                 .standin
                 .wait_for_peer_closed(last, Duration::from_secs(1));

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::servers::{ask, program, set_up, start};
 
 /// Starts the server for a new directory.
-async fn files() -> Option<(TempDir, Arc<McpServer>)> {
+pub(crate) async fn files() -> Option<(TempDir, Arc<McpServer>)> {
     let node = set_up("LIFESIGN_SDK_NODE")?;
     let script = PathBuf::from(set_up("LIFESIGN_SDK_NODE_MODULES")?)
         .join("@modelcontextprotocol/server-filesystem/dist/index.js");

@@ -13,3 +13,5 @@ mod python;
 mod sampling;
 #[cfg(test)]
 mod servers;
+#[cfg(test)]
+mod turn;

@@ -63,6 +63,17 @@ fn a_file_that_exists_is_not_begun_anew() {
     assert!(again.to_string().ends_with("cannot be created"), "{again}");
 }
 
+#[cfg(unix)]
+#[test]
+fn nobody_else_can_read_a_transcript() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let (_dir, path, _) = written(&["one"]);
+
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
 #[test]
 fn a_broken_line_before_the_last_is_refused_with_its_number() {
     let (_dir, path, _) = written(&["one", "two"]);
