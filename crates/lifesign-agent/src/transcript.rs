@@ -57,6 +57,12 @@ impl Transcript {
         }
     }
 
+    /// Puts a file in the place of this one's that takes nothing.
+    #[cfg(test)]
+    pub(crate) fn break_file(&mut self, path: &Path) {
+        self.file = Some(Arc::new(TranscriptFile::read_only(path)));
+    }
+
     /// Starts a conversation in a new file.
     ///
     /// # Errors

@@ -137,3 +137,6 @@ impl fmt::Debug for Turn<'_> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -156,6 +156,12 @@ impl TranscriptFile {
             .map_err(|source| io_error(&self.path, "synced", source))
     }
 
+    /// Returns a file that nothing can be written to.
+    #[cfg(test)]
+    pub(super) fn read_only(path: &Path) -> Self {
+        Self::of(path, File::open(path).unwrap(), 0)
+    }
+
     fn of(path: &Path, file: File, len: u64) -> Self {
         Self {
             path: path.to_owned(),

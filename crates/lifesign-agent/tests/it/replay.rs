@@ -354,14 +354,14 @@ fn arguments_that_are_no_object_still_reach_a_wire_that_takes_nothing_else() {
 enum Step {
     Say {
         wire: usize,
-        text: bool,
+        text: usize,
         thought: bool,
         own_words: bool,
         calls: Vec<(bool, u8)>,
     },
     BreakOff {
         wire: usize,
-        text: bool,
+        text: usize,
         thought: bool,
         is_gone_on_with: bool,
     },
@@ -373,10 +373,10 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let calls = prop::collection::vec((any::<bool>(), 0_u8..3), 0..3);
     prop_oneof![
-        4 => (0_usize..3, any::<bool>(), any::<bool>(), any::<bool>(), calls).prop_map(
+        4 => (0_usize..3, 0_usize..3, any::<bool>(), any::<bool>(), calls).prop_map(
             |(wire, text, thought, own_words, calls)| Step::Say { wire, text, thought, own_words, calls }
         ),
-        2 => (0_usize..3, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        2 => (0_usize..3, 0_usize..3, any::<bool>(), any::<bool>()).prop_map(
             |(wire, text, thought, is_gone_on_with)| Step::BreakOff { wire, text, thought, is_gone_on_with }
         ),
         1 => Just(Step::Ask),
@@ -402,7 +402,7 @@ fn entries(steps: Vec<Step>) -> Vec<Entry> {
                     .map(|at| call(&format!("c{}", number + at), calls[at].0))
                     .collect();
                 number += calls.len();
-                let text = if text { "text" } else { "" };
+                let text = ["", " \n", "text"][text];
                 let mut answer = said(Wire::ALL[wire], text, thought, &of_answer);
                 if !own_words {
                     answer.parts.clear();
@@ -425,7 +425,7 @@ fn entries(steps: Vec<Step>) -> Vec<Entry> {
                 thought,
                 is_gone_on_with,
             } => {
-                let text = if text { "part" } else { "" };
+                let text = ["", " \n", "part "][text];
                 let mut broken = said(Wire::ALL[wire], text, thought, &[]);
                 broken.continues = continues;
                 entries.push(partial(broken));

@@ -94,7 +94,10 @@ fn anthropic(body: &Value) -> Option<String> {
                 return Some(format!("no result of {open:?}"));
             }
             match (kind, role) {
-                ("text", _) if block["text"].as_str().is_some_and(|text| !text.is_empty()) => {}
+                ("text", _)
+                    if block["text"]
+                        .as_str()
+                        .is_some_and(|text| !text.trim().is_empty()) => {}
                 ("thinking", "assistant")
                     if block["signature"]
                         .as_str()

@@ -97,7 +97,9 @@ fn own_words(parts: &[String], wire: Wire) -> impl Iterator<Item = Box<RawValue>
     let mut parts: Vec<_> = parsed(parts).collect();
     if wire == Wire::OPENAI_CHAT {
         parts.retain(|(_, part)| says_something(part));
-    } else if wire == Wire::OPENAI_RESPONSES {
+    } else if wire == Wire::ANTHROPIC {
+        parts.retain(|(kind, part)| kind != "text" || !is_blank(part));
+    } else {
         // Reasoning is only taken together with what it led to.
         while parts.pop_if(|(kind, _)| kind == "reasoning").is_some() {}
     }
@@ -177,8 +179,9 @@ fn arguments(text: &str, wire: Wire) -> String {
     Value::from_iter([("arguments", text)]).to_string()
 }
 
+/// Returns `text` as content; none where it is blank, which not every wire takes.
 fn text(text: String) -> Vec<Content> {
-    if text.is_empty() {
+    if text.trim().is_empty() {
         Vec::new()
     } else {
         vec![Content::Text(text)]
@@ -201,6 +204,12 @@ fn parsed(parts: &[String]) -> impl Iterator<Item = (String, Box<RawValue>)> {
         let kind: Kind = serde_json::from_str(part).unwrap_or_default();
         Some((kind.kind.unwrap_or_default(), raw))
     })
+}
+
+fn is_blank(part: &RawValue) -> bool {
+    let block: Map<String, Value> = serde_json::from_str(part.get()).unwrap_or_default();
+    let text = block.get("text").and_then(Value::as_str);
+    text.is_none_or(|text| text.trim().is_empty())
 }
 
 fn is_signed(part: &RawValue) -> bool {
