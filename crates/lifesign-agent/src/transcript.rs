@@ -126,6 +126,14 @@ impl Transcript {
         reply::last_text(&self.entries)
     }
 
+    /// Returns how often the model was reminded in the last turn.
+    pub(crate) fn nudges(&self) -> u32 {
+        let turn = self.entries.iter().rev();
+        let turn = turn.take_while(|entry| !matches!(entry, Entry::User { .. }));
+        let nudges = turn.filter(|entry| matches!(entry, Entry::Nudge { .. }));
+        u32::try_from(nudges.count()).unwrap_or(u32::MAX)
+    }
+
     /// Returns the last thing that the model said, where it broke off and nothing has followed.
     pub(crate) fn broken_off(&self) -> Option<&Partial> {
         if !self.standing().is_broken_off {

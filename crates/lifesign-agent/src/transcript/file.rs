@@ -97,13 +97,7 @@ impl TranscriptFile {
             .open(path)
             .map_err(|source| io_error(path, "created", source))?;
         lock(&file, path)?;
-        // The name must be as safe as what stands below it.
-        let parent = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or_else(|| Path::new(".")))
-            .and_then(|directory| directory.sync_all())
-            .map_err(|source| io_error(path, "created", source))?;
+        sync_name(path).map_err(|source| io_error(path, "created", source))?;
         Ok(Self::of(path, file, 0))
     }
 
@@ -216,6 +210,21 @@ fn parse(bytes: &[u8], path: &Path) -> Result<(Vec<Entry>, usize), TranscriptErr
             path: path.to_owned(),
         }),
     }
+}
+
+/// Makes the name of a new file as safe as what stands in it.
+#[cfg(unix)]
+fn sync_name(path: &Path) -> io::Result<()> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()
+}
+
+/// Elsewhere a directory is no file that could be synced.
+#[cfg(not(unix))]
+fn sync_name(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), TranscriptError> {

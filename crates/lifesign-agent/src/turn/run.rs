@@ -206,7 +206,8 @@ impl<'a> Run<'a> {
     }
 
     async fn remind(&mut self, now: &Situation<'_>) -> Result<bool, Stop> {
-        if self.books.counts.nudges >= MOST_NUDGES {
+        let given = self.agent.transcript.nudges();
+        if given >= MOST_NUDGES {
             return Ok(false);
         }
         let Some((rule, text)) = nudge::find(now) else {
@@ -220,7 +221,7 @@ impl<'a> Run<'a> {
         .await?;
         self.emit(AgentEvent::Nudged {
             rule,
-            nudge: self.books.counts.nudges,
+            nudge: given + 1,
             of: MOST_NUDGES,
         });
         Ok(true)

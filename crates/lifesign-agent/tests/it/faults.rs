@@ -452,6 +452,23 @@ async fn a_new_turn_begins_the_count_of_cuts_anew() {
 }
 
 #[tokio::test]
+async fn a_turn_that_is_stopped_takes_its_count_of_cuts_with_it() {
+    let script = format!("attempt 1-2: {PINGS}\nattempt 3: answer \"here\"");
+    let is_cut = |event: &AgentEvent| matches!(event, AgentEvent::Call(CallEvent::Retrying { .. }));
+    let mut played = flat(Case::new(&script)).cancel_when(is_cut).play().await;
+    assert_eq!(played.outcome(), ("cancelled", 130));
+    assert_eq!(played.report.counts.attempts, 1);
+
+    let report = played.say("again").await;
+
+    // One cut before it was stopped and one after: counted together, they would have been the end.
+    assert_eq!(
+        (report.outcome.name(), report.counts.attempts),
+        ("completed", 2)
+    );
+}
+
+#[tokio::test]
 async fn a_tool_call_cut_in_half_is_never_run() {
     for wire in Wire::ALL {
         let tools = Arc::new(Tools::default());

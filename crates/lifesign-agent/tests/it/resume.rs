@@ -271,3 +271,31 @@ async fn a_turn_that_was_dropped_is_closed_by_the_next_and_the_model_is_told() {
          given if one is owed.]\n\nagain"
     );
 }
+
+#[tokio::test]
+async fn reminders_are_counted_over_the_whole_exchange() {
+    let whole = Case::new("answer \"\"").play().await;
+    let entries = whole.entries();
+    let second = entries
+        .iter()
+        .position(|entry| matches!(entry, Entry::Nudge { .. }))
+        .unwrap()
+        + 3;
+    let mut transcript = Transcript::in_memory();
+    for entry in &entries[1..second] {
+        transcript.append(entry.clone()).await.unwrap();
+    }
+    let upstream = Upstream::new(Wire::OPENAI_CHAT, &whole.standin.url()).unwrap();
+    let mut agent = Agent::builder(Client::new().unwrap(), upstream, "m")
+        .transcript(transcript)
+        .build()
+        .unwrap();
+
+    let report = agent.resume().unwrap().report().await.unwrap();
+
+    // Two were given before the program died.
+    assert_eq!(
+        (report.outcome, report.counts.nudges),
+        (TurnOutcome::NoReply, 1)
+    );
+}
