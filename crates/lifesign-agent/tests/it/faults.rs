@@ -279,7 +279,7 @@ async fn a_wall_clock_that_expires() {
         "{}",
         played.report.text
     );
-    assert!((300..600).contains(&played.report.times_ms.elapsed));
+    assert!((300..2_000).contains(&played.report.times_ms.elapsed));
     assert!(
         played.report.times_ms.working >= 150,
         "{:?}",
@@ -613,7 +613,7 @@ async fn a_compaction_that_hangs_is_given_up_at_its_bound_and_old_results_are_le
 
     assert_eq!(played.outcome(), ("completed", 0), "{:?}", played.report);
     assert!(
-        played.report.times_ms.elapsed < 1_500,
+        played.report.times_ms.elapsed < 3_000,
         "{:?}",
         played.report.times_ms
     );
@@ -752,7 +752,7 @@ async fn a_turn_can_be_stopped_anywhere() {
             "You stopped the answer before it was complete",
         );
         assert!(
-            (240..600).contains(&played.report.times_ms.elapsed),
+            (240..2_000).contains(&played.report.times_ms.elapsed),
             "{at}: {:?}",
             played.report.times_ms
         );
@@ -778,13 +778,13 @@ async fn a_turn_can_be_stopped_anywhere() {
 
 #[tokio::test]
 async fn waiting_on_a_hold_is_told_apart_from_waiting_for_the_provider() {
-    let script = "attempt 1: status 429 json [retry-after-ms: 200]; error rate_limit_error; eof\n\
+    let script = "attempt 1: status 429 json [retry-after-ms: 400]; error rate_limit_error; eof\n\
                   attempt 2: status 200 sse; +0.1 answer \"ok\"";
     let played = Case::new(script).play().await;
 
     let times = played.report.times_ms;
-    assert!((200..320).contains(&times.waiting), "{times:?}");
-    assert!((95..200).contains(&times.provider), "{times:?}");
+    assert!((400..900).contains(&times.waiting), "{times:?}");
+    assert!((95..400).contains(&times.provider), "{times:?}");
     let retrying =
         |event: &AgentEvent| matches!(event, AgentEvent::Call(CallEvent::Retrying { .. }));
     assert!(played.events.iter().any(retrying));

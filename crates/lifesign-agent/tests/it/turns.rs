@@ -128,7 +128,7 @@ async fn tools_that_may_run_side_by_side_do_and_the_others_keep_their_place() {
         .collect();
     assert_eq!(ids, ["c1", "c2", "c3", "c4"]);
     assert!(
-        (135..400).contains(&played.report.times_ms.tools),
+        (135..2_000).contains(&played.report.times_ms.tools),
         "{:?}",
         played.report.times_ms
     );
