@@ -9,6 +9,7 @@ use lifesign_agent::tools::{
 };
 use lifesign_agent::{Agent, AgentBuilder, AgentEvent, Cancel, Entry, Transcript, TurnReport};
 use lifesign_standin::Standin;
+use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::wire_rules::{assert_accepted, assert_body};
@@ -340,4 +341,35 @@ pub(crate) fn calls(calls: &[(&str, &str, Value)]) -> String {
         .collect();
     steps.push("finish \"tool_calls\"; done; eof".to_owned());
     steps.join("; ")
+}
+
+/// Heartbeats without end, so that the flat bound cuts.
+pub(crate) const PINGS: &str = "status 200 sse; repeat 0.03 { comment } forever";
+
+/// Lets the flat bound cut before silence does.
+pub(crate) fn flat(case: Case) -> Case {
+    case.set("bounds.flat", "150ms")
+        .set("bounds.raw_silence", "5s")
+}
+
+/// Asserts how a turn ended.
+#[track_caller]
+pub(crate) fn assert_ended(
+    played: &Played,
+    outcome: (&str, u8),
+    code: &str,
+    note: &str,
+    sentence: &str,
+) {
+    assert_eq!(played.outcome(), outcome, "{:?}", played.report);
+    assert_eq!(played.code(), code);
+    let said = played.report.note.as_deref().unwrap_or_default();
+    let expected = format!(
+        "[The last turn ended before its answer was complete: {note} A reply may still be given \
+         if one is owed.]"
+    );
+    assert_eq!(said, if note.is_empty() { "" } else { &expected });
+    let told = played.report.sentence.as_deref().unwrap_or_default();
+    assert!(told.starts_with(sentence) && !told.is_empty(), "{told}");
+    played.assert_sound();
 }

@@ -2,6 +2,10 @@
 
 // The attribute tells the lints that helpers are tests too.
 #[cfg(test)]
+mod compaction;
+#[cfg(test)]
+mod cuts;
+#[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod faults;
@@ -12,9 +16,13 @@ mod harness_view;
 #[cfg(test)]
 mod llama;
 #[cfg(test)]
+mod recoveries;
+#[cfg(test)]
 mod replay;
 #[cfg(test)]
 mod resume;
+#[cfg(test)]
+mod stopping;
 #[cfg(test)]
 mod turns;
 #[cfg(test)]

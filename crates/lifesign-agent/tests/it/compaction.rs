@@ -1,0 +1,93 @@
+//! Making room in a context, and what happens where that fails.
+
+use std::sync::Arc;
+
+use lifesign_agent::{AgentEvent, Purpose};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::harness::{Case, Tools, calls};
+
+#[tokio::test]
+async fn a_compaction_that_hangs_is_given_up_at_its_bound_and_old_results_are_left_out() {
+    let tools = Arc::new(Tools::default());
+    let look = |id: &str| calls(&[(id, "look", json!({"say": "x".repeat(1_000)}))]);
+    let script = format!(
+        "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\nattempt 4: hold\nattempt 5: answer \"ok\"",
+        look("c1"),
+        look("c2"),
+        look("c3")
+    );
+    let played = Case::new(&script)
+        .tools(&tools)
+        .set("bounds.whole_call", "200ms")
+        .set("bounds.headers", "5s")
+        .with(|builder| builder.context_tokens(1_600))
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("completed", 0), "{:?}", played.report);
+    assert!(
+        played.report.times_ms.elapsed < 3_000,
+        "{:?}",
+        played.report.times_ms
+    );
+    let counts = played.report.counts;
+    assert_eq!((counts.compactions, counts.elisions > 0), (0, true));
+    assert!(
+        played
+            .sent(4)
+            .to_string()
+            .contains("[left out to save room: 1000 characters")
+    );
+    let why = played.events.iter().find_map(|event| match event {
+        AgentEvent::Elided { failure, .. } => Some(failure.code.name()),
+        _ => None,
+    });
+    assert_eq!(why, Some("raw_silent"));
+    played.assert_sound();
+}
+
+#[tokio::test]
+async fn a_compaction_sums_up_what_was_said_long_ago() {
+    let tools = Arc::new(Tools::default());
+    let look = |id: &str| calls(&[(id, "look", json!({"say": "x".repeat(1_000)}))]);
+    let script = format!(
+        "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\nattempt 4: answer \"the sum of it\"\n\
+         attempt 5: answer \"ok\"",
+        look("c1"),
+        look("c2"),
+        look("c3")
+    );
+    let played = Case::new(&script)
+        .tools(&tools)
+        .with(|builder| builder.context_tokens(1_600))
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("completed", 0));
+    let counts = played.report.counts;
+    assert_eq!(
+        (counts.compactions, counts.elisions, counts.rounds),
+        (1, 0, 4)
+    );
+    assert_eq!(played.sent(3)["stream"], false);
+    let sent = played.sent(4);
+    let first = sent["messages"][0]["content"].as_str().unwrap();
+    assert!(
+        first.contains("the sum of it") && first.ends_with("go"),
+        "{first}"
+    );
+    assert!(!sent.to_string().contains("\"c1\""), "{sent}");
+    let purposes = played.events.iter().filter(|event| {
+        matches!(
+            event,
+            AgentEvent::CallBegan {
+                purpose: Purpose::Compaction,
+                ..
+            }
+        )
+    });
+    assert_eq!(purposes.count(), 1);
+    played.assert_sound();
+}
