@@ -82,14 +82,14 @@ pub(crate) fn ask(messages: &mut Vec<Message>, means: Means) {
 ///
 /// A prefilled model repeats at most the white space that could not be sent. One that was asked to
 /// go on may begin with words that it had said: those are a repetition where they are long enough
-/// not to be chance, or all that it had said.
+/// not to be chance, or all that it had said, or nothing but white space.
 pub(crate) fn overlap(before: &str, rest: &str, means: Means) -> usize {
     let window = window(before, means);
     let found = longest_overlap(window, rest);
-    match means {
-        Means::Request if found < LEAST_OVERLAP && found != before.len() => 0,
-        Means::Again | Means::Prefill | Means::Request => found,
-    }
+    let repeated = rest.get(..found).unwrap_or_default();
+    let may_be_chance =
+        found < LEAST_OVERLAP && found != before.len() && !repeated.trim().is_empty();
+    if may_be_chance { 0 } else { found }
 }
 
 /// Returns the end of `before` that may come again.
@@ -205,6 +205,7 @@ mod tests {
             0
         );
         assert_eq!(seam("anything", ""), 0);
+        assert_eq!(seam("The tide ", " turns"), 1);
     }
 
     #[test]
