@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """An MCP server made with the official SDK for Python, whose tools do what tests need.
 
-`mcp_server.py` speaks over standard input and output, `mcp_server.py PORT` over HTTP.
+`mcp_server.py` speaks over standard input and output, `mcp_server.py http` over HTTP, and says at which port.
 """
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 
+import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp_types import SamplingMessage, TextContent, ToolAnnotations
@@ -79,8 +81,15 @@ async def ask(text: str, ctx: Context) -> str:
     return f"{answer.content.text} ({answer.stop_reason})"
 
 
+def serve_http():
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    config = uvicorn.Config(server.streamable_http_app(), log_level="error")
+    uvicorn.Server(config).run(sockets=[listener])
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+    if sys.argv[1:] == ["http"]:
+        serve_http()
     else:
         server.run("stdio")

@@ -1,7 +1,6 @@
 //! A server made with the official SDK for Python, as a process and over HTTP.
 
-use std::io::Write;
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,9 +11,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::servers::{
-    ask, call, config, gone, program, python, python_config, refused, start, starter,
-};
+use crate::servers::{ask, call, config, gone, program, python, python_config, refused, start};
 
 #[tokio::test]
 async fn its_tools_are_listed_validated_and_called() {
@@ -255,32 +252,23 @@ async fn it_is_reached_over_http() {
     let Some((python, script)) = python() else {
         return;
     };
-    let port = {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().port()
-    };
     let served = Command::new(python)
-        .args([&script, &port.to_string()])
+        .args([&script, "http"])
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stderr(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .spawn();
-    let _served = Served(served.unwrap());
-    let url = format!("http://127.0.0.1:{port}/mcp");
+    let mut served = Served(served.unwrap());
+    let mut port = String::new();
+    let stdout = served.0.stdout.take().unwrap();
+    BufReader::new(stdout).read_line(&mut port).unwrap();
+    let url = format!("http://127.0.0.1:{}/mcp", port.trim());
     let config = config(McpWay::Http {
         url: url.parse().unwrap(),
         headers: Vec::new(),
     });
-    let mut server = Err("not tried".to_owned());
-    for _ in 0..600 {
-        let started = starter().start(config.clone()).await;
-        server = started.map_err(|error| error.to_string());
-        if server.is_ok() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let server = server.unwrap();
+    // It listens already, and answers as soon as it can.
+    let server = start(config).await;
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = {
         let told = Arc::clone(&told);
