@@ -85,6 +85,9 @@ pub struct Calls {
     pub in_flight: u64,
     /// Those whose end nobody wrote down, since the gateway ended before.
     pub unknown: u64,
+    /// Those of the last two that may be at another upstream than that of the filter: whom an
+    /// attempt asks is written when it ends, and none has ended there. They are in no other table.
+    pub unplaced: u64,
 }
 
 /// A failure, and how often it happened.

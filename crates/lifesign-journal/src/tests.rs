@@ -368,7 +368,8 @@ fn a_report_tells_who_failed_of_what_and_what_it_cost() {
             upstream: some("nobody"),
             ..all()
         }),
-        0
+        1,
+        "the one under way may be there"
     );
     assert_eq!(
         total(ReportFilter {
@@ -377,6 +378,45 @@ fn a_report_tells_who_failed_of_what_and_what_it_cost() {
         }),
         4
     );
+}
+
+/// Whom an attempt asks is written when it ends, and a call that hangs is what is looked for.
+#[test]
+fn calls_under_way_are_not_hidden_by_a_filter_of_an_upstream() {
+    let (_directory, path) = place();
+    let journal = Journal::open(settings(&path)).unwrap();
+    journal.record(&Record::Started(started("hangs", 0)));
+    let mut other = started("of-another-key", 0);
+    other.key = Some("you".to_owned());
+    journal.record(&Record::Started(other));
+    let retried = started("retried", 0);
+    journal.record(&Record::Started(retried.clone()));
+    journal.record(&attempt(&retried, 1, Some(&silent()), false));
+    journal.record(&ended(started("whole", 0), None, 1));
+    assert!(journal.flush());
+    let told = |upstream: Option<&str>| {
+        let filter = ReportFilter {
+            upstream: upstream.map(str::to_owned),
+            key: Some("me".to_owned()),
+            ..ReportFilter::default()
+        };
+        report(&path, &filter).unwrap()
+    };
+    let count = |upstream| {
+        let calls = told(upstream).calls;
+        (calls.total, calls.in_flight, calls.unplaced)
+    };
+
+    assert_eq!(count(None), (3, 2, 0));
+    assert_eq!(count(Some("up")), (3, 2, 1));
+    assert_eq!(count(Some("alpha")), (2, 2, 2));
+    assert!(told(Some("alpha")).by_code.is_empty());
+    let failed = ReportFilter {
+        upstream: Some("alpha".to_owned()),
+        code: Some("connect".to_owned()),
+        ..ReportFilter::default()
+    };
+    assert_eq!(report(&path, &failed).unwrap().calls, Calls::default());
 }
 
 /// Those of a caller with a limit of its own all leave after the same time.

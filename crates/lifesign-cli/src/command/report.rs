@@ -104,7 +104,15 @@ fn summary(report: &Report) -> String {
     if counts.is_empty() {
         return format!("no call {since}");
     }
-    format!("{total} {noun} {since}: {}", counts.join(", "))
+    let doubt = match (calls.unplaced, &report.filter.upstream) {
+        (unplaced @ 1.., Some(_)) => {
+            format!(
+                "; {unplaced} without an end may be elsewhere: where is written when an attempt ends"
+            )
+        }
+        _ => String::new(),
+    };
+    format!("{total} {noun} {since}: {}{doubt}", counts.join(", "))
 }
 
 fn tables(report: &Report) -> Vec<Table> {

@@ -118,6 +118,15 @@ fn of_a_call_that_is_killed_its_start_is_found() {
     assert_eq!(number(&path, "SELECT count(*) FROM starts"), 1);
     assert_eq!(number(&path, "SELECT count(*) FROM ends"), 0);
     assert_eq!(report(&path)["calls"]["in_flight"], 1);
+    // Whom it asks is not written yet, so no filter may hide it.
+    let at_another = Program::new(&["report", "--upstream", "another", "--journal"])
+        .args(&[path.as_os_str()])
+        .run();
+    assert_eq!(
+        at_another.stdout,
+        "1 call in all: 1 in flight; 1 without an end may be elsewhere: where is written when an \
+         attempt ends\n"
+    );
     // Half a minute later.
     let connection = Connection::open(&path).unwrap();
     let sql = "UPDATE runs SET seen_at = seen_at - 31000";

@@ -8,7 +8,8 @@ use super::{
     Slow, TokenSum, Waits,
 };
 
-/// Notes the calls of the filter in a table of this connection alone.
+/// Notes the calls of the filter in a table of this connection alone, and in another those under
+/// way that may be at the upstream of the filter: whom an attempt asks is written when it ends.
 pub(super) fn choose(
     connection: &Connection,
     filter: &ReportFilter,
@@ -16,25 +17,39 @@ pub(super) fn choose(
 ) -> Rusqlite<()> {
     connection.execute_batch(
         "PRAGMA temp_store = MEMORY;
-         CREATE TEMP TABLE chosen (id TEXT PRIMARY KEY) WITHOUT ROWID;",
+         CREATE TEMP TABLE chosen (id TEXT PRIMARY KEY) WITHOUT ROWID;
+         CREATE TEMP TABLE unplaced (id TEXT PRIMARY KEY) WITHOUT ROWID;
+         CREATE TEMP VIEW wanted AS SELECT id FROM chosen UNION ALL SELECT id FROM unplaced;",
     )?;
-    connection.execute(
-        "INSERT INTO chosen SELECT id FROM calls WHERE at >= :since
-             AND (:key IS NULL OR key = :key)
-             AND (:model IS NULL OR model = :model OR upstream_model = :model OR EXISTS
-                 (SELECT 1 FROM attempts WHERE call = id AND attempts.model = :model))
-             AND (:upstream IS NULL OR upstream = :upstream OR EXISTS
-                 (SELECT 1 FROM attempts WHERE call = id AND attempts.upstream = :upstream))
-             AND (:code IS NULL OR code = :code OR EXISTS
-                 (SELECT 1 FROM attempts WHERE call = id AND attempts.outcome = :code))",
-        named_params! {
-            ":since": since.unwrap_or(i64::MIN),
-            ":key": filter.key,
-            ":model": filter.model,
-            ":upstream": filter.upstream,
-            ":code": filter.code,
-        },
-    )?;
+    let is_at = "upstream = :upstream OR EXISTS
+        (SELECT 1 FROM attempts WHERE call = id AND attempts.upstream = :upstream)";
+    for (table, place) in [
+        ("chosen", format!("(:upstream IS NULL OR {is_at})")),
+        (
+            "unplaced",
+            format!("outcome IS NULL AND :upstream IS NOT NULL AND NOT coalesce({is_at}, 0)"),
+        ),
+    ] {
+        let sql = format!(
+            "INSERT INTO {table} SELECT id FROM calls WHERE at >= :since
+                 AND (:key IS NULL OR key = :key)
+                 AND (:model IS NULL OR model = :model OR upstream_model = :model OR EXISTS
+                     (SELECT 1 FROM attempts WHERE call = id AND attempts.model = :model))
+                 AND (:code IS NULL OR code = :code OR EXISTS
+                     (SELECT 1 FROM attempts WHERE call = id AND attempts.outcome = :code))
+                 AND {place}"
+        );
+        connection.execute(
+            &sql,
+            named_params! {
+                ":since": since.unwrap_or(i64::MIN),
+                ":key": filter.key,
+                ":model": filter.model,
+                ":upstream": filter.upstream,
+                ":code": filter.code,
+            },
+        )?;
+    }
     Ok(())
 }
 
@@ -43,12 +58,12 @@ pub(super) fn calls(connection: &Connection, until: i64) -> Rusqlite<Calls> {
     let mut statement = connection.prepare(
         "SELECT coalesce(outcome, CASE WHEN EXISTS (SELECT 1 FROM runs WHERE runs.id = run
                  AND stopped_at IS NULL AND seen_at >= ?1) THEN 'in_flight' ELSE 'unknown' END),
-             count(*)
-         FROM chosen JOIN calls USING (id) GROUP BY 1",
+             id IN (SELECT id FROM unplaced), count(*)
+         FROM wanted JOIN calls USING (id) GROUP BY 1, 2",
     )?;
     let mut rows = statement.query([until.saturating_sub(UNSEEN_MS)])?;
     while let Some(row) = rows.next()? {
-        let count = count(row, 1)?;
+        let count = count(row, 2)?;
         calls.total += count;
         match row.get_ref(0)?.as_str()? {
             "completed" => calls.completed += count,
@@ -57,6 +72,9 @@ pub(super) fn calls(connection: &Connection, until: i64) -> Rusqlite<Calls> {
             "in_flight" => calls.in_flight += count,
             "unknown" => calls.unknown += count,
             _ => calls.failed += count,
+        }
+        if row.get(1)? {
+            calls.unplaced += count;
         }
     }
     Ok(calls)
