@@ -45,7 +45,7 @@ const MEASURED: [&str; 18] = [
     "failed",
     "first content",
     "input",
-    "limit",
+    "limit then",
     "longest",
     "median",
     "output",

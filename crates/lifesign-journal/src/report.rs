@@ -137,7 +137,7 @@ pub struct Bound {
     pub cuts: u64,
     /// At which upstream; none where none was asked.
     pub upstream: Option<String>,
-    /// The limit that was in force.
+    /// The limit that was in force then; none where it was no time.
     pub limit_ms: Option<u64>,
     /// The setting that raises it.
     pub setting: Option<String>,
@@ -146,6 +146,8 @@ pub struct Bound {
     /// The most that a complete attempt at that upstream needed of the same; none where none is
     /// complete. Near to the limit, the limit is tight; without one, the upstream is at fault.
     pub longest_completed_ms: Option<u64>,
+    /// What was known of the last of them.
+    pub message: Option<String>,
 }
 
 /// A call that took long.

@@ -316,6 +316,7 @@ fn a_report_tells_who_failed_of_what_and_what_it_cost() {
             origin: Some("call".to_owned()),
             // The longest silence of an attempt that came through.
             longest_completed_ms: Some(1_400),
+            message: Some(silent().message()),
         }]
     );
     let slowest: Vec<_> = told.slowest.iter().map(|it| it.ended.as_str()).collect();

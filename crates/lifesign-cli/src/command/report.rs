@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use jiff::{SignedDuration, Timestamp};
 use lifesign::config::{Config, process_variables};
-use lifesign_core::FailureCode;
 use lifesign_core::duration::human_measured;
+use lifesign_core::{BoundName, FailureCode};
 use lifesign_gateway::config::GatewayTables;
-use lifesign_journal::{FailureCount, Place, Report, ReportFilter, report};
+use lifesign_journal::{Bound, FailureCount, Place, Report, ReportFilter, report};
 
 use crate::args::ReportArgs;
 use crate::output::{harmless, print_line};
@@ -177,12 +177,12 @@ fn tables(report: &Report) -> Vec<Table> {
                 .collect(),
         },
         Table {
-            title: "What ran out, and the setting to change (completed: the most that a call there needed of it)",
+            title: "What ran out, and the setting behind it (completed: the most that a call there needed of it)",
             heads: vec![
                 "bound",
                 "cuts",
                 "upstream",
-                "limit",
+                "limit then",
                 "completed",
                 "setting",
                 "from",
@@ -195,9 +195,9 @@ fn tables(report: &Report) -> Vec<Table> {
                         it.bound.clone(),
                         it.cuts.to_string(),
                         or_dash(it.upstream.as_deref()),
-                        it.limit_ms.map_or_else(dash, time),
+                        limit(it),
                         it.longest_completed_ms.map_or_else(dash, time),
-                        or_dash(it.setting.as_deref()),
+                        setting(it, report),
                         or_dash(it.origin.as_deref()),
                     ]
                 })
@@ -325,6 +325,31 @@ fn tables(report: &Report) -> Vec<Table> {
 
 fn time(ms: u64) -> String {
     human_measured(Duration::from_millis(ms))
+}
+
+/// Returns the limit that was in force, of a line how full it was.
+fn limit(bound: &Bound) -> String {
+    if let Some(ms) = bound.limit_ms {
+        return time(ms);
+    }
+    match bound.message.as_deref().and_then(|it| it.rsplit_once(": ")) {
+        Some((_, line)) if bound.bound == FailureCode::QueueFull.name() => line.to_owned(),
+        _ => dash(),
+    }
+}
+
+/// Returns the setting to look at, unless more time would help nobody.
+fn setting(bound: &Bound, report: &Report) -> String {
+    let is_answered = report
+        .by_upstream
+        .iter()
+        .any(|place| place.name == bound.upstream && place.last_completed.is_some());
+    let is_own = bound.bound == BoundName::WallClock.name();
+    if is_answered || is_own || bound.upstream.is_none() || bound.limit_ms.is_none() {
+        or_dash(bound.setting.as_deref())
+    } else {
+        "none: nothing completed here; see the upstream".to_owned()
+    }
 }
 
 /// Returns when something was: the time of day, and the day where that was another.

@@ -203,17 +203,21 @@ impl Call {
                 "{} under way (upstream.concurrency = {}), {} in line (upstream.queue = {})",
                 load.in_flight, load.concurrency, load.waiting, load.queue
             );
-            let (setting, detail) = match time_of(target.config.queue_wait.value) {
+            let config = &target.config;
+            let (setting, origin, detail) = match time_of(config.queue_wait.value) {
                 Some(wait) if self.out_of_turn == Some(at) => (
                     "upstream.queue_wait",
+                    &config.queue_wait.origin,
                     format!(
                         "no turn within {} (upstream.queue_wait), {line}",
                         human(wait)
                     ),
                 ),
-                _ => ("upstream.queue", line),
+                // A longer line only lets more wait.
+                _ => ("upstream.concurrency", &config.concurrency.origin, line),
             };
             failure.named_setting = Some(setting.to_owned());
+            failure.origin = Some(origin.clone());
             failure.detail = Some(detail);
         }
         self.fail(failure, None)

@@ -52,7 +52,13 @@ async fn a_full_line_is_a_real_429_and_a_place_in_it_is_told() {
         let body = fourth.json();
         assert_eq!(body["lifesign"]["code"], "queue_full", "{body}");
         assert_eq!(body["error"]["type"], "rate_limit_error", "{body}");
-        assert_eq!(body["lifesign"]["setting"], "upstream.queue", "{body}");
+        // A longer line would only let more wait.
+        assert_eq!(
+            body["lifesign"]["setting"], "upstream.concurrency",
+            "{body}"
+        );
+        let origin = body["lifesign"]["origin"].as_str().unwrap();
+        assert!(origin.contains("gateway.toml:"), "{body}");
         let message = body["lifesign"]["message"].as_str().unwrap();
         let line = "1 under way (upstream.concurrency = 1), 2 in line (upstream.queue = 2)";
         assert!(message.ends_with(line), "{body}");

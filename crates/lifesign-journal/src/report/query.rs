@@ -142,12 +142,13 @@ pub(super) fn places(connection: &Connection, column: &str) -> Rusqlite<Vec<Plac
 pub(super) fn by_bound(connection: &Connection) -> Rusqlite<Vec<Bound>> {
     list(
         connection,
-        "WITH cuts AS (SELECT name, count(*) AS count, upstream, limit_ms, setting, origin FROM (
-             SELECT coalesce(bound, outcome) AS name, upstream, limit_ms, setting, origin
+        "WITH cuts AS (SELECT name, count(*) AS count, upstream, limit_ms, setting, origin,
+             max(at), message FROM (
+             SELECT coalesce(bound, outcome) AS name, upstream, limit_ms, setting, origin, at, message
              FROM chosen JOIN attempts ON call = id
              WHERE bound IS NOT NULL OR setting IS NOT NULL
              UNION ALL
-             SELECT coalesce(bound, code), upstream, limit_ms, setting, origin
+             SELECT coalesce(bound, code), upstream, limit_ms, setting, origin, at, message
              FROM chosen JOIN ends USING (id)
              WHERE (bound IS NOT NULL OR setting IS NOT NULL) AND NOT EXISTS
                  (SELECT 1 FROM attempts WHERE call = id AND attempts.bound IS ends.bound
@@ -166,7 +167,8 @@ pub(super) fn by_bound(connection: &Connection) -> Rusqlite<Vec<Bound>> {
                   WHEN 'wall_clock' THEN ended_ms
                   WHEN 'whole_call' THEN ended_ms - sent_ms END)
               FROM chosen JOIN attempts ON call = id
-              WHERE outcome = 'completed' AND attempts.upstream IS cuts.upstream)
+              WHERE outcome = 'completed' AND attempts.upstream IS cuts.upstream),
+             message
          FROM cuts ORDER BY 2 DESC, 1, 3",
         |row| {
             Ok(Bound {
@@ -177,6 +179,7 @@ pub(super) fn by_bound(connection: &Connection) -> Rusqlite<Vec<Bound>> {
                 setting: row.get(4)?,
                 origin: row.get(5)?,
                 longest_completed_ms: maybe(row, 6)?,
+                message: row.get(7)?,
             })
         },
     )
