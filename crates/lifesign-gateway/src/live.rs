@@ -82,7 +82,7 @@ impl Records for Live {
             Record::Started(_) => {}
             Record::Attempt(ended) => {
                 let mut counted = self.counted();
-                counted.hour.handle_attempt(&ended.attempt, now);
+                counted.hour.handle_attempt(&ended.attempt, ended.at, now);
                 counted.silences.add(&ended.attempt.upstream, &ended.gaps);
             }
             Record::Ended(ended) => self.counted().hour.handle_end(ended, now),

@@ -142,6 +142,7 @@ fn upstream_now(
         failed,
         failures,
         first_content,
+        last_completed,
     } = hour.of_upstream(name, now);
     let holds: Vec<_> = holds
         .iter()
@@ -176,6 +177,7 @@ fn upstream_now(
         },
         holds,
         first_content,
+        last_completed,
         attempts,
         failed,
         failures,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use lifesign::Outcome;
 use lifesign_core::{AttemptOutcome, AttemptRecord, FailureCode};
 
@@ -22,6 +23,8 @@ struct AtUpstream {
     attempts: Minutes,
     /// When attempts ended, and how long their first content took, in milliseconds.
     first_content: VecDeque<(Duration, u64)>,
+    /// However long ago that was.
+    last_completed: Option<Timestamp>,
 }
 
 /// What ended in one minute after another.
@@ -44,19 +47,23 @@ pub(super) struct OfUpstream {
     pub(super) failed: u64,
     pub(super) failures: Vec<FailureCount>,
     pub(super) first_content: Option<FirstContent>,
+    pub(super) last_completed: Option<Timestamp>,
 }
 
 impl Hour {
-    /// Counts an attempt that ended at `now`.
-    pub(super) fn handle_attempt(&mut self, attempt: &AttemptRecord, now: Duration) {
+    /// Counts an attempt that ended at `now`, which was `at` by the calendar.
+    pub(super) fn handle_attempt(&mut self, attempt: &AttemptRecord, at: Timestamp, now: Duration) {
         if !self.upstreams.contains_key(&attempt.upstream) {
             let upstream = attempt.upstream.clone();
             self.upstreams.insert(upstream, AtUpstream::default());
         }
-        let Some(at) = self.upstreams.get_mut(&attempt.upstream) else {
+        let Some(upstream) = self.upstreams.get_mut(&attempt.upstream) else {
             return;
         };
-        let ended = at.attempts.at(now);
+        if attempt.outcome == AttemptOutcome::Completed {
+            upstream.last_completed = upstream.last_completed.max(Some(at));
+        }
+        let ended = upstream.attempts.at(now);
         ended.all += 1;
         if let AttemptOutcome::Failed(code) = attempt.outcome
             && is_of_upstream(code)
@@ -64,10 +71,11 @@ impl Hour {
             *ended.failures.entry((code, None)).or_default() += 1;
         }
         if let (Some(sent), Some(content)) = (attempt.sent_ms, attempt.first_content_ms) {
-            if at.first_content.len() == MOST_FIRST {
-                at.first_content.pop_front();
+            if upstream.first_content.len() == MOST_FIRST {
+                upstream.first_content.pop_front();
             }
-            at.first_content
+            upstream
+                .first_content
                 .push_back((now, content.saturating_sub(sent)));
         }
     }
@@ -120,6 +128,7 @@ impl Hour {
             attempts: at.attempts.0.iter().map(|(_, minute)| minute.all).sum(),
             failed: failures.iter().map(|failure| failure.count).sum(),
             failures,
+            last_completed: at.last_completed,
             first_content: quantile(&first, 50).zip(quantile(&first, 95)).map(
                 |(p50_ms, p95_ms)| FirstContent {
                     p50_ms,
@@ -216,6 +225,10 @@ mod tests {
         Duration::from_mins(minutes)
     }
 
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(minute * 60).unwrap()
+    }
+
     fn attempt(outcome: AttemptOutcome, first_content_ms: Option<u64>) -> AttemptRecord {
         let mut attempt = AttemptRecord::new(
             1,
@@ -234,8 +247,9 @@ mod tests {
     fn what_is_older_than_an_hour_is_forgotten() {
         let mut hour = Hour::default();
         let failed = AttemptOutcome::Failed(FailureCode::RawSilent);
-        hour.handle_attempt(&attempt(failed, None), mins(1));
-        hour.handle_attempt(&attempt(AttemptOutcome::Completed, Some(400)), mins(30));
+        hour.handle_attempt(&attempt(failed, None), at(1), mins(1));
+        let whole = attempt(AttemptOutcome::Completed, Some(400));
+        hour.handle_attempt(&whole, at(30), mins(30));
 
         let both = hour.of_upstream("acme", mins(59));
         let one = hour.of_upstream("acme", mins(61));
@@ -245,6 +259,11 @@ mod tests {
         assert_eq!((one.attempts, one.failed), (1, 0));
         assert_eq!(one.first_content.unwrap().p50_ms, 300);
         assert_eq!((none.attempts, none.first_content), (0, None));
+        assert_eq!(
+            none.last_completed,
+            Some(at(30)),
+            "since when it is silent is told however long that is"
+        );
         hour.forget(mins(91), |_| false);
         assert!(hour.upstreams.is_empty());
     }
@@ -254,7 +273,7 @@ mod tests {
         let mut hour = Hour::default();
         for took in 1..=300 {
             let ended = attempt(AttemptOutcome::Completed, Some(100 + took));
-            hour.handle_attempt(&ended, mins(1));
+            hour.handle_attempt(&ended, at(1), mins(1));
         }
 
         let first = hour.of_upstream("acme", mins(2)).first_content.unwrap();
@@ -269,7 +288,8 @@ mod tests {
     fn what_a_caller_does_is_no_failure_of_the_upstream() {
         let mut hour = Hour::default();
         for code in FailureCode::ALL {
-            hour.handle_attempt(&attempt(AttemptOutcome::Failed(code), None), mins(1));
+            let failed = attempt(AttemptOutcome::Failed(code), None);
+            hour.handle_attempt(&failed, at(1), mins(1));
         }
 
         let ended = hour.of_upstream("acme", mins(1));

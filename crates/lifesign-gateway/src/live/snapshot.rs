@@ -310,6 +310,9 @@ pub struct UpstreamNow {
     pub holds: Vec<HoldNow>,
     /// How long the first content took in the last hour, from the sent request on.
     pub first_content: Option<FirstContent>,
+    /// When an attempt was last complete, UTC; none where none was since the gateway started.
+    #[serde(default)]
+    pub last_completed: Option<Timestamp>,
     /// Attempts that ended in the last hour.
     pub attempts: u64,
     /// Of those, how many failed; not those that their caller ended or asked for wrongly.

@@ -1,5 +1,7 @@
 //! The upstreams: how they do, what holds them, how full they are.
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::html::Html;
 use super::part::{self, Bar, cell, fact, row, table};
 use crate::live::{Health, HoldNow, Snapshot, UpstreamNow, of_ms};
@@ -20,13 +22,13 @@ pub(super) fn draw(html: &mut Html, snapshot: &Snapshot) {
             html.tag(
                 "article",
                 &[("class", &"card"), ("data-key", &upstream.name)],
-                |html| card(html, upstream),
+                |html| card(html, upstream, snapshot.at),
             );
         }
     });
 }
 
-fn card(html: &mut Html, upstream: &UpstreamNow) {
+fn card(html: &mut Html, upstream: &UpstreamNow, now: Timestamp) {
     html.group("header", "", |html| {
         html.leaf("h2", "", &upstream.name);
         health(html, upstream.health);
@@ -47,6 +49,9 @@ fn card(html: &mut Html, upstream: &UpstreamNow) {
                 );
             }
             None => html.leaf("span", "quiet", "none yet"),
+        });
+        fact(html, "Last completed", |html| {
+            last_completed(html, upstream.last_completed, now);
         });
         fact(html, "Failed in the last hour", |html| {
             failed(html, upstream);
@@ -71,6 +76,22 @@ fn card(html: &mut Html, upstream: &UpstreamNow) {
 
 fn health(html: &mut Html, health: Health) {
     part::badge(html, health.name(), health.name());
+}
+
+fn last_completed(html: &mut Html, at: Option<Timestamp>, now: Timestamp) {
+    let Some(at) = at else {
+        html.leaf("span", "quiet", "nothing yet");
+        return;
+    };
+    let form = if at.duration_until(now) < SignedDuration::from_hours(24) {
+        "%H:%M:%S UTC"
+    } else {
+        "%Y-%m-%d %H:%M:%S UTC"
+    };
+    let machine = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    html.tag("time", &[("datetime", &machine)], |html| {
+        html.text(at.strftime(form));
+    });
 }
 
 fn failed(html: &mut Html, upstream: &UpstreamNow) {

@@ -87,6 +87,7 @@ async fn a_call_that_waits_for_its_first_token_says_so_and_what_would_cut_it() {
     );
     assert_eq!(seen.upstreams[0].in_flight, 1);
     assert_eq!(seen.upstreams[0].health, Health::Idle);
+    assert_eq!(seen.upstreams[0].last_completed, None);
 }
 
 #[tokio::test]
@@ -190,6 +191,8 @@ async fn silences_are_told_by_clock_and_phase_with_the_bounds_on_them() {
     let first = seen.upstreams[0].first_content.unwrap();
     assert!((250..2_000).contains(&first.p50_ms), "{first:?}");
     assert_eq!(seen.upstreams[0].health, Health::Good);
+    let last = seen.upstreams[0].last_completed.unwrap();
+    assert!((seen.started..=seen.at).contains(&last), "{last}");
 }
 
 #[tokio::test]

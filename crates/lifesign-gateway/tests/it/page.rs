@@ -328,7 +328,13 @@ async fn what_changes_comes_as_a_stream_for_the_view_that_is_asked_for() {
     upstreams
         .until("<article class=\"card\" data-key=\"up\">")
         .await;
+    upstreams
+        .until("<dt>Last completed</dt><dd><span class=\"quiet\">nothing yet")
+        .await;
     gate.ask(&Ask::stream(Wire::OPENAI_CHAT)).await;
+    upstreams
+        .until("<dt>Last completed</dt><dd><time datetime=")
+        .await;
     upstreams
         .until("1 attempt in the last hour, none failed")
         .await;

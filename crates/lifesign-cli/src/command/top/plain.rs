@@ -4,7 +4,7 @@ use lifesign_core::duration::whole_millis;
 use lifesign_gateway::live::{CallNow, Snapshot};
 
 use super::app::{App, UpstreamRow};
-use super::words::{next, phase, plain, short_id, summary, time};
+use super::words::{moment, next, phase, plain, short_id, summary, time};
 use crate::table::Table;
 
 /// Returns how a gateway stands, a line each.
@@ -75,11 +75,13 @@ fn upstreams(app: &App) -> Table {
             format!("{}/{}", it.in_flight, it.concurrency),
             format!("{}/{}", it.waiting, it.queue),
             format!("{} of {}", it.failed, it.attempts),
+            moment(it.last_completed, app.snapshot.at),
             plain(&it.sentence),
         ],
         UpstreamRow::Hold(hold) => vec![
             format!("  hold {}", plain(&hold.id)),
             hold.why.name().to_owned(),
+            String::new(),
             String::new(),
             String::new(),
             String::new(),
@@ -93,13 +95,14 @@ fn upstreams(app: &App) -> Table {
         ],
     });
     Table {
-        title: "Upstreams",
+        title: "Upstreams (UTC)",
         heads: vec![
             "upstream",
             "health",
             "calls",
             "line",
             "failed/hour",
+            "last completed",
             "how it does",
         ],
         rows: rows.collect(),

@@ -72,6 +72,7 @@ fn snapshot() -> Snapshot {
                 "why": "rate_limited", "remaining_ms": 12_000, "until": null,
                 "probe": "0199-silent01"}],
              "first_content": {"p50_ms": 900, "p95_ms": 4_200, "count": 20},
+             "last_completed": "2026-11-30T02:41:07Z",
              "attempts": 30, "failed": 12,
              "failures": [{"code": "rate_limited", "upstream": null, "count": 12}]},
             {"name": "llama", "health": "idle", "sentence": "Nobody has asked it.",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use lifesign_gateway::live::{CallNow, Snapshot};
 
 use crate::status_line::short;
@@ -32,6 +33,19 @@ pub(super) fn time(ms: u64) -> String {
         hours @ 1..48 => format!("{hours}h{:02}m", time.as_secs() / 60 % 60),
         hours => format!("{}d{:02}h", hours / 24, hours % 24),
     }
+}
+
+/// Returns when something was, UTC: the time of day, and the day where that was another.
+pub(super) fn moment(at: Option<Timestamp>, now: Timestamp) -> String {
+    let Some(at) = at else {
+        return "-".to_owned();
+    };
+    let form = if at.duration_until(now) < SignedDuration::from_hours(24) {
+        "%H:%M:%S"
+    } else {
+        "%Y-%m-%d %H:%M:%S"
+    };
+    at.strftime(form).to_string()
 }
 
 /// Returns what comes next if nothing else does.
@@ -114,6 +128,18 @@ mod tests {
         assert_eq!(bars[2], full.repeat(3) + &empty);
         assert_eq!(bars[3], full.repeat(4));
         assert_eq!(bars[4], full.repeat(4));
+    }
+
+    #[test]
+    fn a_moment_of_another_day_says_which() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let now = at("2026-11-30T03:00:00Z");
+
+        let told = |text| moment(Some(at(text)), now);
+
+        assert_eq!(told("2026-11-29T23:10:01Z"), "23:10:01");
+        assert_eq!(told("2026-11-28T23:10:01Z"), "2026-11-28 23:10:01");
+        assert_eq!(moment(None, now), "-");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The upstreams: how they do, and their holds.
 
+use jiff::Timestamp;
 use lifesign_gateway::live::{Health, HoldNow, UpstreamNow};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
@@ -8,7 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row};
 
 use super::super::app::{App, UpstreamRow};
-use super::super::words::{plain, time};
+use super::super::words::{moment, plain, time};
 use super::{List, Theme, draw_list};
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
@@ -19,7 +20,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
         .collect();
     let drawn = rows.iter().map(|row| {
         let cells = columns.iter().map(|column| match row {
-            UpstreamRow::Upstream(upstream) => (column.upstream)(upstream, theme),
+            UpstreamRow::Upstream(upstream) => (column.upstream)(upstream, theme, app.snapshot.at),
             UpstreamRow::Hold(hold) => (column.hold)(hold),
         });
         Row::new(cells.map(Cell::from))
@@ -67,16 +68,16 @@ struct Column {
     width: Constraint,
     /// The width of the terminal from which on it is shown.
     least: u16,
-    upstream: fn(&UpstreamNow, Theme) -> Line<'static>,
+    upstream: fn(&UpstreamNow, Theme, Timestamp) -> Line<'static>,
     hold: fn(&HoldNow) -> Line<'static>,
 }
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     Column {
         head: "upstream",
         width: Constraint::Fill(1),
         least: 0,
-        upstream: |it, _| Line::raw(plain(&it.name)),
+        upstream: |it, _, _| Line::raw(plain(&it.name)),
         hold: |it| match &it.model {
             Some(model) => Line::raw(format!("  hold on {}", plain(model))),
             None => Line::raw("  hold"),
@@ -86,21 +87,21 @@ const COLUMNS: [Column; 7] = [
         head: "health",
         width: Constraint::Length(13),
         least: 0,
-        upstream: |it, theme| Line::styled(it.health.name(), health_style(it.health, theme)),
+        upstream: |it, theme, _| Line::styled(it.health.name(), health_style(it.health, theme)),
         hold: |it| Line::raw(it.why.name()),
     },
     Column {
         head: "calls",
         width: Constraint::Length(9),
         least: 40,
-        upstream: |it, _| Line::raw(format!("{}/{}", it.in_flight, it.concurrency)),
+        upstream: |it, _, _| Line::raw(format!("{}/{}", it.in_flight, it.concurrency)),
         hold: |it| Line::raw(format!("{} left", time(it.remaining_ms))),
     },
     Column {
         head: "line",
         width: Constraint::Length(9),
         least: 50,
-        upstream: |it, theme| {
+        upstream: |it, theme, _| {
             let style = if it.waiting > 0 {
                 theme.warning()
             } else {
@@ -114,7 +115,7 @@ const COLUMNS: [Column; 7] = [
         head: "failed/hour",
         width: Constraint::Length(12),
         least: 64,
-        upstream: |it, theme| {
+        upstream: |it, theme, _| {
             let style = if it.failed > 0 {
                 theme.bad()
             } else {
@@ -125,10 +126,17 @@ const COLUMNS: [Column; 7] = [
         hold: |_| Line::default(),
     },
     Column {
+        head: "last completed (UTC)",
+        width: Constraint::Length(20),
+        least: 76,
+        upstream: |it, _, now| Line::raw(moment(it.last_completed, now)),
+        hold: |_| Line::default(),
+    },
+    Column {
         head: "first content p50/p95",
         width: Constraint::Length(21),
-        least: 90,
-        upstream: |it, _| match &it.first_content {
+        least: 112,
+        upstream: |it, _, _| match &it.first_content {
             Some(first) => Line::raw(format!("{} / {}", time(first.p50_ms), time(first.p95_ms))),
             None => Line::raw("-"),
         },
@@ -137,8 +145,8 @@ const COLUMNS: [Column; 7] = [
     Column {
         head: "breakers",
         width: Constraint::Length(24),
-        least: 110,
-        upstream: |it, theme| {
+        least: 136,
+        upstream: |it, theme, _| {
             let states = [
                 ("failures", &it.breakers.failures),
                 ("slowness", &it.breakers.slowness),
