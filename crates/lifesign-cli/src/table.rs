@@ -37,7 +37,7 @@ impl Table {
 }
 
 /// Columns of numbers.
-const MEASURED: [&str; 18] = [
+const MEASURED: [&str; 20] = [
     "attempts",
     "calls",
     "completed",
@@ -45,9 +45,11 @@ const MEASURED: [&str; 18] = [
     "failed",
     "first content",
     "input",
+    "left",
     "limit then",
     "longest",
     "median",
+    "not sent",
     "output",
     "partial",
     "shortest",

@@ -50,7 +50,7 @@ pub struct Report {
     pub by_model: Vec<Place>,
     /// What ran out, most frequent first.
     pub by_bound: Vec<Bound>,
-    /// The calls that took longest.
+    /// The complete calls that took longest, and then the others that did.
     pub slowest: Vec<Slow>,
     /// The longest gaps of the raw clock, and then those of the content clock.
     pub silences: Vec<Silence>,
@@ -99,6 +99,8 @@ pub struct FailureCount {
     pub upstream: Option<String>,
     /// Calls that ended so.
     pub calls: u64,
+    /// Those of them that were never sent.
+    pub unsent: u64,
     /// Attempts that ended so, of whatever became of their calls.
     pub attempts: u64,
     /// When it first happened.
@@ -120,12 +122,18 @@ pub struct Place {
     pub attempts: u64,
     /// Attempts that failed; those that the caller ended are not counted.
     pub failed: u64,
-    /// The code of most of these.
+    /// Attempts that the caller ended, or an operator.
+    pub left: u64,
+    /// The code of most of those that failed.
     pub mostly: Option<String>,
     /// When an attempt was last complete; none where none was.
     pub last_completed: Option<Timestamp>,
     /// The median time from the beginning of an attempt to its first content.
     pub first_content_ms: Option<u64>,
+    /// The median time that a complete attempt took.
+    pub median_ms: Option<u64>,
+    /// The longest.
+    pub longest_ms: Option<u64>,
 }
 
 /// What ran out, and where its limit stands.

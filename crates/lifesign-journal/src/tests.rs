@@ -285,6 +285,7 @@ fn a_report_tells_who_failed_of_what_and_what_it_cost() {
             code: "raw_silent".to_owned(),
             upstream: Some("up".to_owned()),
             calls: 1,
+            unsent: 0,
             attempts: 3,
             first: at(now),
             // The call ended after its attempts.
@@ -299,9 +300,12 @@ fn a_report_tells_who_failed_of_what_and_what_it_cost() {
             name: Some("up".to_owned()),
             attempts: 5,
             failed: 3,
+            left: 0,
             mostly: Some("raw_silent".to_owned()),
             last_completed: Some(at(now)),
             first_content_ms: Some(30),
+            median_ms: Some(1_090),
+            longest_ms: Some(1_090),
         }]
     );
     assert_eq!(told.by_model[0].name.as_deref(), Some("theirs"));
@@ -320,7 +324,7 @@ fn a_report_tells_who_failed_of_what_and_what_it_cost() {
         }]
     );
     let slowest: Vec<_> = told.slowest.iter().map(|it| it.ended.as_str()).collect();
-    assert_eq!(slowest, ["completed", "raw_silent", "completed"]);
+    assert_eq!(slowest, ["completed", "completed", "raw_silent"]);
     assert_eq!(told.silences[0].longest_ms, 1_400);
     let [waits] = told.waits.as_slice() else {
         panic!("{:?}", told.waits);
@@ -457,6 +461,66 @@ fn a_report_tells_whose_callers_left_and_after_how_long() {
             longest_ms: 9_000,
         }]
     );
+}
+
+/// Those that callers ended, or that failed, may be many and long, and say nothing of how long the
+/// model takes.
+#[test]
+fn what_complete_calls_took_is_told_whatever_became_of_others() {
+    let (_directory, path) = place();
+    let journal = Journal::open(settings(&path)).unwrap();
+    let left = Failure::new(FailureCode::Cancelled, Phase::BeforeContent);
+    for n in 0..12 {
+        let call = started(&format!("left{n}"), 0);
+        journal.record(&attempt(&call, 1, Some(&left), false));
+        let Record::Ended(mut end) = ended(call, Some(&left), 1) else {
+            panic!("no end");
+        };
+        end.elapsed_ms = 60_000;
+        journal.record(&Record::Ended(end));
+    }
+    for (id, ended_ms) in [("a", 1_010), ("b", 9_010), ("c", 2_010)] {
+        let call = started(id, 0);
+        let Record::Attempt(mut whole) = attempt(&call, 1, None, true) else {
+            panic!("no attempt");
+        };
+        whole.attempt.ended_ms = ended_ms;
+        journal.record(&Record::Attempt(whole));
+        journal.record(&ended(call, None, 1));
+    }
+    assert!(journal.flush());
+
+    let told = report(&path, &ReportFilter::default()).unwrap();
+
+    let slowest: Vec<_> = told.slowest.iter().map(|it| it.ended.as_str()).collect();
+    assert_eq!(slowest.len(), 13);
+    assert_eq!(
+        slowest[..4],
+        ["completed", "completed", "completed", "cancelled"]
+    );
+    let up = &told.by_upstream[0];
+    assert_eq!((up.attempts, up.failed, up.left), (15, 0, 12));
+    assert_eq!((up.median_ms, up.longest_ms), (Some(2_000), Some(9_000)));
+}
+
+/// Of a hold on an upstream one attempt learns, and calls that come meanwhile are not sent.
+#[test]
+fn calls_that_were_never_sent_are_told_from_those_that_failed_there() {
+    let (_directory, path) = place();
+    let journal = Journal::open(settings(&path)).unwrap();
+    let limited = Failure::new(FailureCode::RateLimited, Phase::WaitingForHeaders);
+    let call = started("sent", 0);
+    journal.record(&attempt(&call, 1, Some(&limited), false));
+    journal.record(&ended(call, Some(&limited), 1));
+    for id in ["held", "held-too"] {
+        journal.record(&ended(started(id, 0), Some(&limited), 0));
+    }
+    assert!(journal.flush());
+
+    let told = report(&path, &ReportFilter::default()).unwrap();
+
+    let failed = &told.by_code[0];
+    assert_eq!((failed.calls, failed.unsent, failed.attempts), (3, 2, 1));
 }
 
 /// A bound that nothing has ever come through under says nothing of how tight it is.

@@ -122,9 +122,12 @@ fn tables(report: &Report) -> Vec<Table> {
             head,
             "attempts",
             "failed",
+            "left",
             "mostly",
             "last completed",
             "first content",
+            "median",
+            "longest",
         ],
         rows: places
             .iter()
@@ -133,9 +136,35 @@ fn tables(report: &Report) -> Vec<Table> {
                     or_dash(it.name.as_deref()),
                     it.attempts.to_string(),
                     it.failed.to_string(),
-                    or_dash(it.mostly.as_deref()),
+                    it.left.to_string(),
+                    or_dash(mostly(it)),
                     it.last_completed.map_or_else(dash, |at| moment(at, report)),
                     it.first_content_ms.map_or_else(dash, time),
+                    it.median_ms.map_or_else(dash, time),
+                    it.longest_ms.map_or_else(dash, time),
+                ]
+            })
+            .collect(),
+    };
+    let slowest = |title, is_completed: bool| Table {
+        title,
+        heads: vec![
+            "took", "waited", "attempts", "ended", "upstream", "model", "key", "call",
+        ],
+        rows: report
+            .slowest
+            .iter()
+            .filter(|it| (it.ended == "completed") == is_completed)
+            .map(|it| {
+                vec![
+                    time(it.elapsed_ms),
+                    time(it.waited_ms),
+                    it.attempts.to_string(),
+                    it.ended.clone(),
+                    or_dash(it.upstream.as_deref()),
+                    or_dash(it.model.as_deref()),
+                    or_dash(it.key.as_deref()),
+                    it.call.clone(),
                 ]
             })
             .collect(),
@@ -154,6 +183,7 @@ fn tables(report: &Report) -> Vec<Table> {
             heads: vec![
                 "code",
                 "calls",
+                "not sent",
                 "attempts",
                 "upstream",
                 "first",
@@ -167,6 +197,7 @@ fn tables(report: &Report) -> Vec<Table> {
                     vec![
                         it.code.clone(),
                         it.calls.to_string(),
+                        it.unsent.to_string(),
                         it.attempts.to_string(),
                         or_dash(it.upstream.as_deref()),
                         moment(it.first, report),
@@ -203,7 +234,11 @@ fn tables(report: &Report) -> Vec<Table> {
                 })
                 .collect(),
         },
-        places("Upstreams", "upstream", &report.by_upstream),
+        places(
+            "Upstreams (left: callers ended it; median, longest: of complete attempts)",
+            "upstream",
+            &report.by_upstream,
+        ),
         places("Models, as upstreams call them", "model", &report.by_model),
         Table {
             title: "Callers that left (all after the same time: a limit of their own)",
@@ -232,28 +267,8 @@ fn tables(report: &Report) -> Vec<Table> {
                 })
                 .collect(),
         },
-        Table {
-            title: "Slowest calls",
-            heads: vec![
-                "took", "waited", "attempts", "ended", "upstream", "model", "key", "call",
-            ],
-            rows: report
-                .slowest
-                .iter()
-                .map(|it| {
-                    vec![
-                        time(it.elapsed_ms),
-                        time(it.waited_ms),
-                        it.attempts.to_string(),
-                        it.ended.clone(),
-                        or_dash(it.upstream.as_deref()),
-                        or_dash(it.model.as_deref()),
-                        or_dash(it.key.as_deref()),
-                        it.call.clone(),
-                    ]
-                })
-                .collect(),
-        },
+        slowest("Slowest calls that completed", true),
+        slowest("Slowest calls that did not", false),
         Table {
             title: "Longest silences (raw: nothing came; content: the model said nothing)",
             heads: vec![
@@ -327,6 +342,12 @@ fn time(ms: u64) -> String {
     human_measured(Duration::from_millis(ms))
 }
 
+/// Returns what most failures were, unless so few attempts failed that it says nothing of the place.
+fn mostly(place: &Place) -> Option<&str> {
+    let is_common = place.failed.saturating_mul(MOSTLY_OF) >= place.attempts;
+    place.mostly.as_deref().filter(|_| is_common)
+}
+
 /// Returns the limit that was in force, of a line how full it was.
 fn limit(bound: &Bound) -> String {
     if let Some(ms) = bound.limit_ms {
@@ -383,5 +404,37 @@ fn dash() -> String {
     or_dash(None)
 }
 
+/// One attempt in so many has to have failed for its failures to be characteristic.
+const MOSTLY_OF: u64 = 5;
 /// The characters that are shown of what was seen: the setting and its place still fit.
 const MOST_SEEN: usize = 140;
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn a_few_failures_of_many_are_not_called_what_mostly_happens() {
+        for (attempts, failed, told) in [
+            (39, 2, None),
+            (10, 2, Some("connect")),
+            (2, 2, Some("connect")),
+        ] {
+            let place = Place {
+                name: Some("up".to_owned()),
+                attempts,
+                failed,
+                left: 0,
+                mostly: Some("connect".to_owned()),
+                last_completed: None,
+                first_content_ms: None,
+                median_ms: None,
+                longest_ms: None,
+            };
+
+            assert_eq!(mostly(&place), told, "{failed} of {attempts}");
+        }
+    }
+}

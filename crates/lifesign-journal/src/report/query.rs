@@ -84,16 +84,17 @@ pub(super) fn by_code(connection: &Connection) -> Rusqlite<Vec<FailureCount>> {
     list(
         connection,
         "WITH failed AS (
-             SELECT code, upstream, 1 AS calls, 0 AS attempts, at, message, NULL AS asked
+             SELECT code, upstream, 1 AS calls, attempts = 0 AS unsent, 0 AS attempts, at, message,
+                 NULL AS asked
              FROM chosen JOIN ends USING (id) WHERE code IS NOT NULL
              UNION ALL
-             SELECT outcome, upstream, 0, 1, at, message, retry_after_ms
+             SELECT outcome, upstream, 0, 0, 1, at, message, retry_after_ms
              FROM chosen JOIN attempts ON call = id WHERE outcome <> 'completed')
          SELECT code, upstream, sum(calls), sum(attempts), min(at), max(at),
              (SELECT message FROM failed AS other
               WHERE other.code = failed.code AND other.upstream IS failed.upstream
               ORDER BY at DESC, attempts DESC LIMIT 1),
-             max(asked)
+             max(asked), sum(unsent)
          FROM failed GROUP BY 1, 2 ORDER BY 3 DESC, 4 DESC, 1, 2",
         |row| {
             Ok(FailureCount {
@@ -105,6 +106,7 @@ pub(super) fn by_code(connection: &Connection) -> Rusqlite<Vec<FailureCount>> {
                 last: time(row.get(5)?),
                 message: row.get(6)?,
                 longest_retry_after_ms: maybe(row, 7)?,
+                unsent: count(row, 8)?,
             })
         },
     )
@@ -114,17 +116,24 @@ pub(super) fn places(connection: &Connection, column: &str) -> Rusqlite<Vec<Plac
     let sql = format!(
         "WITH asked AS (
              SELECT {column} AS name, outcome, at, first_content_ms - began_ms AS first,
+                 iif(outcome = 'completed', ended_ms - began_ms, NULL) AS took,
                  outcome NOT IN ('completed', 'cancelled') AS failed
              FROM chosen JOIN attempts ON call = id),
          ranked AS (
              SELECT name, first, row_number() OVER (PARTITION BY name ORDER BY first) AS place,
                  count(*) OVER (PARTITION BY name) AS count
-             FROM asked WHERE first IS NOT NULL)
-         SELECT name, count(*), sum(failed),
+             FROM asked WHERE first IS NOT NULL),
+         whole AS (
+             SELECT name, took, row_number() OVER (PARTITION BY name ORDER BY took) AS place,
+                 count(*) OVER (PARTITION BY name) AS count
+             FROM asked WHERE took IS NOT NULL)
+         SELECT name, count(*), sum(failed), sum(outcome = 'cancelled'),
              (SELECT outcome FROM asked AS other WHERE other.name IS asked.name AND other.failed
               GROUP BY outcome ORDER BY count(*) DESC, outcome LIMIT 1),
              max(iif(outcome = 'completed', at, NULL)),
-             (SELECT first FROM ranked WHERE ranked.name IS asked.name AND place = (count + 1) / 2)
+             (SELECT first FROM ranked WHERE ranked.name IS asked.name AND place = (count + 1) / 2),
+             (SELECT took FROM whole WHERE whole.name IS asked.name AND place = (count + 1) / 2),
+             max(took)
          FROM asked GROUP BY name ORDER BY 3 DESC, 2 DESC, 1"
     );
     list(connection, &sql, |row| {
@@ -132,9 +141,12 @@ pub(super) fn places(connection: &Connection, column: &str) -> Rusqlite<Vec<Plac
             name: row.get(0)?,
             attempts: count(row, 1)?,
             failed: count(row, 2)?,
-            mostly: row.get(3)?,
-            last_completed: row.get::<_, Option<i64>>(4)?.map(time),
-            first_content_ms: maybe(row, 5)?,
+            left: count(row, 3)?,
+            mostly: row.get(4)?,
+            last_completed: row.get::<_, Option<i64>>(5)?.map(time),
+            first_content_ms: maybe(row, 6)?,
+            median_ms: maybe(row, 7)?,
+            longest_ms: maybe(row, 8)?,
         })
     })
 }
@@ -190,8 +202,10 @@ pub(super) fn slowest(connection: &Connection) -> Rusqlite<Vec<Slow>> {
         connection,
         "SELECT id, at, key, upstream, model, coalesce(code, outcome), attempts, elapsed_ms,
              queued_ms + held_ms + retry_wait_ms
-         FROM chosen JOIN calls USING (id) WHERE outcome IS NOT NULL
-         ORDER BY elapsed_ms DESC, id LIMIT 10",
+         FROM (SELECT *, outcome = 'completed' AS is_whole, row_number() OVER
+                 (PARTITION BY outcome = 'completed' ORDER BY elapsed_ms DESC, id) AS place
+             FROM chosen JOIN calls USING (id) WHERE outcome IS NOT NULL)
+         WHERE place <= 10 ORDER BY is_whole DESC, place",
         |row| {
             Ok(Slow {
                 call: row.get(0)?,
