@@ -12,9 +12,9 @@ export function say(text) {
 export function compare() {
   const now = new Map();
   for (const { dataset } of document.querySelectorAll("[data-bad]")) {
-    now.set(dataset.of, Number(dataset.bad));
+    now.set(dataset.kind, [Number(dataset.bad), dataset.of]);
   }
-  const worse = [...now].filter(([of, count]) => count > (known?.get(of) ?? 0));
-  if (known && worse.length > 0) say(worse.map(([of, count]) => `${count} ${of}`).join(", "));
+  const worse = [...now].filter(([kind, [count]]) => count > (known?.get(kind)?.[0] ?? 0));
+  if (known && worse.length > 0) say(worse.map(([, [count, of]]) => `${count} ${of}`).join(", "));
   known = now;
 }

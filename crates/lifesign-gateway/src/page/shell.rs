@@ -184,7 +184,8 @@ struct Count {
     all: u64,
     of: &'static str,
     bad: u64,
-    of_bad: &'static str,
+    /// What one of them is called, and several are.
+    of_bad: [&'static str; 2],
 }
 
 impl Count {
@@ -192,19 +193,22 @@ impl Count {
     fn draw(&self, html: &mut Html) {
         html.text(" ");
         let is_bad = self.bad > 0;
+        let [one, several] = self.of_bad;
+        let of_bad = if self.bad == 1 { one } else { several };
         let mut attributes: Vec<Attribute<'_>> = vec![("class", &"count")];
         if is_bad {
             attributes = vec![
                 ("class", &"count is-bad"),
                 ("data-bad", &self.bad),
-                ("data-of", &self.of_bad),
+                ("data-of", &of_bad),
+                ("data-kind", &several),
             ];
         }
         html.tag("span", &attributes, |html| {
             html.text(self.all);
             html.leaf("span", "unseen", format_args!(" {}", self.of));
             if is_bad {
-                let (bad, of_bad) = (self.bad, self.of_bad);
+                let bad = self.bad;
                 html.leaf("span", "unseen", format_args!(", {bad} {of_bad}"));
             }
         });
@@ -229,7 +233,7 @@ fn counts(snapshot: &Snapshot) -> [(View, Option<Count>); 4] {
                 all: snapshot.summary.calls as u64,
                 of: "under way",
                 bad: of_states(&[State::Silent, State::Alive]),
-                of_bad: "calls show no work",
+                of_bad: ["call shows no work", "calls show no work"],
             }),
         ),
         (
@@ -238,7 +242,10 @@ fn counts(snapshot: &Snapshot) -> [(View, Option<Count>); 4] {
                 all: failed,
                 of: "to look at",
                 bad: failed,
-                of_bad: "calls failed in the last hour",
+                of_bad: [
+                    "call failed in the last hour",
+                    "calls failed in the last hour",
+                ],
             }),
         ),
         (
@@ -247,7 +254,7 @@ fn counts(snapshot: &Snapshot) -> [(View, Option<Count>); 4] {
                 all: ill,
                 of: "to look at",
                 bad: ill,
-                of_bad: "upstreams in trouble",
+                of_bad: ["upstream in trouble", "upstreams in trouble"],
             }),
         ),
         (View::Silence, None),
@@ -328,4 +335,38 @@ fn dialog(html: &mut Html) {
             });
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_bad_is_told_in_the_number_that_it_has() {
+        let drawn = |bad| {
+            let count = Count {
+                all: bad,
+                of: "to look at",
+                bad,
+                of_bad: ["upstream in trouble", "upstreams in trouble"],
+            };
+            let mut html = Html::default();
+            count.draw(&mut html);
+            html.into_string()
+        };
+
+        assert!(
+            drawn(1).contains(", 1 upstream in trouble<"),
+            "{}",
+            drawn(1)
+        );
+        assert!(
+            drawn(2).contains(", 2 upstreams in trouble<"),
+            "{}",
+            drawn(2)
+        );
+        // The script compares them by their kind.
+        let kind = "data-kind=\"upstreams in trouble\"";
+        assert!(drawn(1).contains(kind) && drawn(2).contains(kind));
+    }
 }
