@@ -102,6 +102,10 @@ impl Live {
                 upstreams.push(upstream_now(hub, &lane, &name, &holds, hour, now));
             }
         }
+        let is_only = plan.targets.len() == 1;
+        for upstream in &mut upstreams {
+            upstream.sentence = sentence::of_upstream(upstream, is_only);
+        }
         (hour.calls(now), upstreams, silence)
     }
 }
@@ -163,7 +167,7 @@ fn upstream_now(
     } else {
         Health::Good
     };
-    let mut upstream = UpstreamNow {
+    UpstreamNow {
         name: name.to_owned(),
         health,
         sentence: String::new(),
@@ -181,9 +185,7 @@ fn upstream_now(
         attempts,
         failed,
         failures,
-    };
-    upstream.sentence = sentence::of_upstream(&upstream);
-    upstream
+    }
 }
 
 fn hold_now(hold: &ListedHold) -> HoldNow {

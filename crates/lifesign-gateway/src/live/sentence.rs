@@ -170,7 +170,9 @@ fn mostly(first: &FailureCount, of: u64) -> String {
 }
 
 /// Returns how an upstream does.
-pub(super) fn of_upstream(upstream: &UpstreamNow) -> String {
+///
+/// Where it is the only one there is nobody whom calls could be sent to instead.
+pub(super) fn of_upstream(upstream: &UpstreamNow, is_only: bool) -> String {
     let &UpstreamNow {
         in_flight,
         concurrency,
@@ -199,22 +201,41 @@ pub(super) fn of_upstream(upstream: &UpstreamNow) -> String {
             let left = of_ms(hold.remaining_ms);
             format!("held{on} for another {left}, after {}", hold.why.name())
         }
+        Health::Broken if is_only => {
+            format!("a breaker is open, and there is no other: {}", failing())
+        }
         Health::Broken => format!(
-            "a breaker is open, so others are asked first: {}",
+            "a breaker is open, so others that serve the model are asked first: {}",
             failing()
         ),
         Health::Failing => failing(),
         Health::Busy if waiting >= queue => {
-            format!("full: {in_flight} of {concurrency} places taken and all {queue} in line")
+            format!(
+                "full: {in_flight} of {} taken and all {queue} in line",
+                places(concurrency)
+            )
+        }
+        Health::Busy if concurrency == 1 => {
+            format!("its only place taken, {waiting} of {queue} in line")
         }
         Health::Busy => format!("all {concurrency} places taken, {waiting} of {queue} in line"),
         Health::Idle => match in_flight {
             0 => "nothing ended here in the last hour".to_owned(),
-            _ => format!("{in_flight} of {concurrency} places taken, nothing ended here yet"),
+            _ => format!(
+                "{in_flight} of {} taken, nothing ended here yet",
+                places(concurrency)
+            ),
         },
         Health::Good if failed > 0 => failing(),
         Health::Good if attempts == 1 => "1 attempt in the last hour, none failed".to_owned(),
         Health::Good => format!("{attempts} attempts in the last hour, none failed"),
+    }
+}
+
+fn places(count: usize) -> String {
+    match count {
+        1 => "1 place".to_owned(),
+        _ => format!("{count} places"),
     }
 }
 

@@ -216,7 +216,7 @@ async fn a_call_in_line_tells_its_place() {
         (seen.upstreams[0].waiting, seen.upstreams[0].health),
         (1, Health::Busy)
     );
-    let sentence = "all 1 places taken, 1 of 256 in line";
+    let sentence = "its only place taken, 1 of 256 in line";
     assert_eq!(seen.upstreams[0].sentence, sentence);
 }
 

@@ -290,14 +290,30 @@ fn how_an_upstream_does_is_said_by_what_is_worst() {
         ),
         (
             upstream(Health::Broken),
-            "a breaker is open, so others are asked first: 6 of 10 attempts failed in the last hour, \
-             connect",
+            "a breaker is open, so others that serve the model are asked first: 6 of 10 attempts \
+             failed in the last hour, connect",
         ),
         (
             upstream(Health::Failing),
             "6 of 10 attempts failed in the last hour, connect",
         ),
         (upstream(Health::Busy), "all 2 places taken, 3 of 8 in line"),
+        (
+            UpstreamNow {
+                concurrency: 1,
+                ..upstream(Health::Busy)
+            },
+            "its only place taken, 3 of 8 in line",
+        ),
+        (
+            UpstreamNow {
+                in_flight: 1,
+                concurrency: 1,
+                waiting: 8,
+                ..upstream(Health::Busy)
+            },
+            "full: 1 of 1 place taken and all 8 in line",
+        ),
         (
             UpstreamNow {
                 waiting: 8,
@@ -320,8 +336,12 @@ fn how_an_upstream_does_is_said_by_what_is_worst() {
             "10 attempts in the last hour, none failed",
         ),
     ] {
-        assert_eq!(of_upstream(&now), said);
+        assert_eq!(of_upstream(&now, false), said);
     }
+    assert_eq!(
+        of_upstream(&upstream(Health::Broken), true),
+        "a breaker is open, and there is no other: 6 of 10 attempts failed in the last hour, connect"
+    );
 }
 
 #[test]
