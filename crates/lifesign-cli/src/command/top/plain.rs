@@ -4,7 +4,7 @@ use lifesign_core::duration::whole_millis;
 use lifesign_gateway::live::{CallNow, Snapshot};
 
 use super::app::{App, UpstreamRow};
-use super::words::{moment, next, phase, plain, short_id, summary, time};
+use super::words::{attempt, moment, next, phase, plain, short_id, summary, time};
 use crate::table::Table;
 
 /// Returns how a gateway stands, a line each.
@@ -55,7 +55,7 @@ fn call_row(call: &CallNow) -> Vec<String> {
         call.state.label().to_owned(),
         phase(call),
         time(call.elapsed_ms),
-        format!("{}/{}", call.attempt, call.of),
+        attempt(call),
         clock(|ages| ages.raw),
         clock(|ages| ages.event),
         clock(|ages| ages.content),

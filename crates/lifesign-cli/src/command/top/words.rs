@@ -35,6 +35,14 @@ pub(super) fn time(ms: u64) -> String {
     }
 }
 
+/// Returns which attempt is under way, of how many; nothing before the first.
+pub(super) fn attempt(call: &CallNow) -> String {
+    match call.attempt {
+        0 => "-".to_owned(),
+        n => format!("{n}/{}", call.of),
+    }
+}
+
 /// Returns when something was, UTC: the time of day, and the day where that was another.
 pub(super) fn moment(at: Option<Timestamp>, now: Timestamp) -> String {
     let Some(at) = at else {

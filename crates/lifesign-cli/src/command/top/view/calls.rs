@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row};
 
 use super::super::app::App;
-use super::super::words::{bar, next, phase, plain, short_id, time};
+use super::super::words::{attempt, bar, next, phase, plain, short_id, time};
 use super::{List, Theme, draw_list};
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
@@ -180,7 +180,7 @@ impl Column {
             Self::Upstream => Line::raw(or_dash(call.upstream.as_deref())),
             Self::Key => Line::raw(or_dash(call.key.as_deref())),
             Self::Phase => Line::raw(phase(call)),
-            Self::Attempt => Line::raw(format!("{}/{}", call.attempt, call.of)),
+            Self::Attempt => Line::raw(attempt(call)),
             Self::Age => Line::raw(time(call.elapsed_ms)),
             Self::Clock(clock) => clock_cell(call, clock, theme),
             Self::Next => next_cell(call, theme),
