@@ -153,12 +153,15 @@ fn upstream_now(
         .filter(|hold| hold.upstream == lane.name())
         .map(hold_now)
         .collect();
+    let fails = failed >= ENOUGH && failed * 2 >= attempts;
+    // Its callers may all have left before a bound did.
+    let completes_nothing = attempts >= SEVERAL && last_completed.is_none();
     let is_open = [states.failures, states.slowness].contains(&BreakerState::Open);
     let health = if !holds.is_empty() {
         Health::Held
     } else if is_open {
         Health::Broken
-    } else if failed >= ENOUGH && failed * 2 >= attempts {
+    } else if fails || completes_nothing {
         Health::Failing
     } else if load.waiting > 0 {
         Health::Busy
@@ -268,3 +271,5 @@ const MOST_CALLS: usize = 200;
 const MOST_RECENT: usize = 60;
 /// One failure may be anybody's.
 const ENOUGH: u64 = 2;
+/// Two callers may leave an upstream that is well.
+const SEVERAL: u64 = 3;

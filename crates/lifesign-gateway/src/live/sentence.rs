@@ -208,6 +208,9 @@ pub(super) fn of_upstream(upstream: &UpstreamNow, is_only: bool) -> String {
             "a breaker is open, so others that serve the model are asked first: {}",
             failing()
         ),
+        Health::Failing if failed * 2 < attempts => {
+            format!("none of {attempts} attempts in the last hour was completed")
+        }
         Health::Failing => failing(),
         Health::Busy if waiting >= queue => {
             format!(

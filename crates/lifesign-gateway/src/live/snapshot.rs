@@ -260,7 +260,7 @@ pub enum Health {
     Idle,
     /// Calls wait for a place.
     Busy,
-    /// Many of its attempts fail.
+    /// Many of its attempts fail, or it has never completed one.
     Failing,
     /// A breaker is open: others are asked first.
     Broken,

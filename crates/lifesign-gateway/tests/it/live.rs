@@ -196,6 +196,32 @@ async fn silences_are_told_by_clock_and_phase_with_the_bounds_on_them() {
 }
 
 #[tokio::test]
+async fn an_upstream_that_callers_leave_without_an_answer_is_not_called_good() {
+    let standin = standin("status 200 sse; hold").await;
+    let gate = setup(&standin, "").start().await;
+
+    let calls = futures_util::future::join_all((0..3).map(|_| async { gate.begin(&ask()).await }));
+    let calls = calls.await;
+    let is_asked = |seen: &Snapshot| {
+        let phases = seen.calls.iter().map(|call| call.phase);
+        phases
+            .filter(|phase| *phase == Some(Phase::BeforeContent))
+            .count()
+            == 3
+    };
+    when(&gate, is_asked).await;
+    drop(calls);
+    gate.ended(3).await;
+
+    let seen = when(&gate, |seen| seen.upstreams[0].attempts == 3).await;
+    assert_eq!(seen.upstreams[0].health, Health::Failing);
+    assert_eq!(
+        seen.upstreams[0].sentence,
+        "none of 3 attempts in the last hour was completed"
+    );
+}
+
+#[tokio::test]
 async fn a_call_in_line_tells_its_place() {
     let standin = standin("status 200 sse; hold").await;
     let gate = setup(&standin, "concurrency = 1").start().await;

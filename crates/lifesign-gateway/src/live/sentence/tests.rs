@@ -297,6 +297,13 @@ fn how_an_upstream_does_is_said_by_what_is_worst() {
             upstream(Health::Failing),
             "6 of 10 attempts failed in the last hour, connect",
         ),
+        (
+            UpstreamNow {
+                failed: 0,
+                ..upstream(Health::Failing)
+            },
+            "none of 10 attempts in the last hour was completed",
+        ),
         (upstream(Health::Busy), "all 2 places taken, 3 of 8 in line"),
         (
             UpstreamNow {
