@@ -86,27 +86,36 @@ fn chromium() -> Result<PathBuf> {
         return Ok(found);
     }
     say("    installing Chromium");
-    let apt = [
-        "env",
-        "DEBIAN_FRONTEND=noninteractive",
-        "apt-get",
-        "install",
-    ];
-    let quiet = ["--yes", "--quiet=2", "--no-install-recommends", "chromium"];
-    for before in [&[][..], &["sudo", "--non-interactive"]] {
-        let words: Vec<_> = before.iter().chain(&apt).chain(&quiet).collect();
-        let [program, arguments @ ..] = words.as_slice() else {
-            continue;
-        };
-        if answers(Command::new(program).args(arguments))
-            && let Some(found) = found()
-        {
+    let install = ["install", "--no-install-recommends", "chromium"];
+    for before in [&["env"][..], &["sudo", "--non-interactive", "env"]] {
+        // A machine that was just made knows of no packages yet.
+        let is_there = apt(before, &install) || apt(before, &["update"]) && apt(before, &install);
+        if is_there && let Some(found) = found() {
             return Ok(found);
         }
     }
     bail!(
         "there is no Chromium, and it may not be installed from here: install it (on Debian and Ubuntu: \
          apt-get install chromium), or set LIFESIGN_CHROMIUM to the path of one"
+    )
+}
+
+/// Returns whether a command of apt's succeeds, as `before` runs it.
+fn apt(before: &[&str], arguments: &[&str]) -> bool {
+    let [program, before @ ..] = before else {
+        return false;
+    };
+    let quiet = [
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "--yes",
+        "--quiet=2",
+    ];
+    answers(
+        Command::new(program)
+            .args(before)
+            .args(quiet)
+            .args(arguments),
     )
 }
 
