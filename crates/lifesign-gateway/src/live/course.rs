@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lifesign_core::Trace;
 use lifesign_core::duration::whole_millis;
+use lifesign_core::{FailureCode, Trace};
 
 use super::name::shorten;
 use super::timeline::{Happening, TimelineEvent};
@@ -16,6 +16,16 @@ pub(crate) struct Course {
     /// How many events found no room.
     pub(super) lost: u32,
     pub(super) attempts: Vec<PastAttempt>,
+    wait: Option<WaitNow>,
+}
+
+/// What a call waits for now, beside its turn. It is known even where the history is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitNow {
+    /// The end of a hold, or the next attempt.
+    After(FailureCode),
+    /// Those whom a hold had kept back as well.
+    Behind,
 }
 
 /// An attempt that has ended.
@@ -28,6 +38,19 @@ pub(super) struct PastAttempt {
 impl Course {
     /// Notes what happened `at` after the call began.
     pub(crate) fn note(&mut self, at: Duration, what: Happening) {
+        self.wait = match &what {
+            Happening::Held { why, .. } | Happening::RetryWait { why, .. } => {
+                Some(WaitNow::After(*why))
+            }
+            Happening::Behind { .. } => Some(WaitNow::Behind),
+            // A beat opens the response in the middle of a wait.
+            Happening::Opened { .. } => self.wait,
+            Happening::Queued { .. }
+            | Happening::Attempt { .. }
+            | Happening::Notice { .. }
+            | Happening::AttemptEnded { .. }
+            | Happening::MovedOn { .. } => None,
+        };
         if self.events.len() == MOST_EVENTS {
             self.lost = self.lost.saturating_add(1);
             return;
@@ -55,9 +78,9 @@ impl Course {
         }
     }
 
-    /// Returns what was noted last.
-    pub(super) fn last(&self) -> Option<&Happening> {
-        self.events.last().map(|event| &event.what)
+    /// Returns what the call waits for now, beside its turn.
+    pub(super) const fn wait(&self) -> Option<WaitNow> {
+        self.wait
     }
 }
 

@@ -6,10 +6,10 @@ use lifesign::{Doing, Snapshot};
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{BoundName, BoundReading, Clock, Limit, Phase, Readings, Tally, Watch};
 
+use super::course::WaitNow;
 use super::name::shown;
 use super::sentence;
 use super::snapshot::{BoundNow, CallNow, LastHeartbeat, NextBound, State};
-use super::timeline::Happening;
 use crate::registry::LiveCall;
 
 /// What can be seen of the attempt under way, beside what its clocks read.
@@ -48,11 +48,11 @@ pub(super) fn call_now(call: &LiveCall) -> CallNow {
     let seen = call.monitor.watch(|watch| Attempting::of(watch, now));
     let seen = seen.as_ref();
     let readings = snapshot.readings.as_ref();
-    let (why, is_behind) = call.with_course(|course| match course.last() {
-        Some(Happening::Held { why, .. } | Happening::RetryWait { why, .. }) => (Some(*why), false),
-        Some(Happening::Behind { .. }) => (None, true),
-        _ => (None, false),
-    });
+    let (why, is_behind) = match call.with_course(|course| course.wait()) {
+        Some(WaitNow::After(why)) => (Some(why), false),
+        Some(WaitNow::Behind) => (None, true),
+        None => (None, false),
+    };
     let until = match snapshot.doing {
         Doing::Holding { until } if !is_behind => Some(until),
         Doing::RetryWait { until } => Some(until),

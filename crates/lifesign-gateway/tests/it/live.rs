@@ -222,6 +222,26 @@ async fn an_upstream_that_callers_leave_without_an_answer_is_not_called_good() {
 }
 
 #[tokio::test]
+async fn a_beat_that_opens_the_response_does_not_take_the_reason_of_a_hold() {
+    let standin = standin(
+        "attempt 1: status 429 json [retry-after: 8]; error rate_limit_error; eof\n\
+         attempt 2+: status 200 sse; hold",
+    )
+    .await;
+    let gate = setup(&standin, "").set("beats.every=300ms").start().await;
+    gate.ask(&ask()).await;
+    let _held = gate.begin(&ask()).await;
+
+    let seen = when(&gate, |seen| {
+        let mut calls = seen.calls.iter();
+        calls.any(|call| call.state == State::Held && call.beats > 1)
+    })
+    .await;
+
+    assert_eq!(seen.calls[0].why, Some(FailureCode::RateLimited));
+}
+
+#[tokio::test]
 async fn a_call_in_line_tells_its_place() {
     let standin = standin("status 200 sse; hold").await;
     let gate = setup(&standin, "concurrency = 1").start().await;
