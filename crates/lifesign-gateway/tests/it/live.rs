@@ -222,23 +222,26 @@ async fn an_upstream_that_callers_leave_without_an_answer_is_not_called_good() {
 }
 
 #[tokio::test]
-async fn a_beat_that_opens_the_response_does_not_take_the_reason_of_a_hold() {
+async fn a_beat_that_opens_the_response_does_not_take_the_reason_of_a_wait() {
     let standin = standin(
-        "attempt 1: status 429 json [retry-after: 8]; error rate_limit_error; eof\n\
+        "attempt 1: status 503 json; error overloaded_error; eof\n\
          attempt 2+: status 200 sse; hold",
     )
     .await;
-    let gate = setup(&standin, "").set("beats.every=300ms").start().await;
-    gate.ask(&ask()).await;
-    let _held = gate.begin(&ask()).await;
+    let gate = Setup::new(&upstream("up", Wire::OPENAI_CHAT, &standin.url(), ""))
+        .set("retry.overload.first_delay=20s")
+        .set("beats.every=300ms")
+        .start()
+        .await;
+    let _waiting = gate.begin(&ask()).await;
 
     let seen = when(&gate, |seen| {
         let mut calls = seen.calls.iter();
-        calls.any(|call| call.state == State::Held && call.beats > 1)
+        calls.any(|call| call.state == State::Retrying && call.beats > 1)
     })
     .await;
 
-    assert_eq!(seen.calls[0].why, Some(FailureCode::RateLimited));
+    assert_eq!(seen.calls[0].why, Some(FailureCode::Overloaded));
 }
 
 #[tokio::test]
