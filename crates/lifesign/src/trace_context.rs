@@ -184,13 +184,17 @@ impl fmt::Display for TraceParent {
     }
 }
 
-/// Returns `tracestate`, whose parts may come in several headers, if it is text.
+/// Returns `tracestate`, whose parts may come in several headers, if it is text and no longer than
+/// everybody has to bear.
 fn state_of(headers: &HeaderMap) -> Option<String> {
     let parts = headers.get_all(TRACESTATE).iter();
     let parts: Result<Vec<_>, _> = parts.map(HeaderValue::to_str).collect();
     let state = parts.ok()?.join(",");
-    Some(state).filter(|state| !state.is_empty())
+    Some(state).filter(|state| (1..=LONGEST_STATE).contains(&state.len()))
 }
+
+/// As much has to be handed on (W3C Trace Context, 3.3.1.5), and it is kept for as long as spans wait.
+const LONGEST_STATE: usize = 512;
 
 /// Reads `N` bytes from twice as many lower-case digits.
 fn bytes_of<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {

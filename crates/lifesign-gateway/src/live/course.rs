@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use lifesign_core::duration::whole_millis;
-use lifesign_core::{FailureCode, Trace};
+use lifesign_core::{FailureCode, Gaps, Trace};
 
 use super::name::shorten;
 use super::timeline::{Happening, TimelineEvent};
-use crate::records::AttemptEnded;
+use crate::records::{Answered, AttemptEnded};
 
 /// What has happened to one call. It is bounded, however long the call lasts.
 #[derive(Debug, Default)]
@@ -65,14 +65,13 @@ impl Course {
         let (n, outcome) = (ended.attempt.n, ended.attempt.outcome);
         self.note(at, Happening::AttemptEnded { n, outcome });
         shorten(&mut ended.route);
-        for name in [
-            &mut ended.model,
-            &mut ended.answered.id,
-            &mut ended.answered.model,
-            &mut ended.answered.finish_reason,
-        ] {
-            name.iter_mut().for_each(shorten);
-        }
+        ended.model.iter_mut().for_each(shorten);
+        // What nobody is shown here, and has no bound of its own or much room.
+        ended.gaps = Gaps::default();
+        ended.answered = Answered::default();
+        ended.quiet = Vec::new();
+        ended.cut_point = None;
+        ended.trace = None;
         if self.attempts.len() < MOST_ATTEMPTS {
             self.attempts.push(PastAttempt { ended, trace });
         }

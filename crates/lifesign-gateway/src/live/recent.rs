@@ -41,6 +41,9 @@ impl Recent {
         ] {
             name.iter_mut().for_each(shorten);
         }
+        // What nobody is shown here.
+        ended.waits = Vec::new();
+        ended.started.trace = None;
         let is_complete = ended.outcome == Outcome::Completed;
         let call = Arc::new(PastCall {
             ended,

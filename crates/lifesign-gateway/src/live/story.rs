@@ -46,7 +46,7 @@ fn of_running(call: &LiveCall) -> Timeline {
         attempt.began_ms = events
             .iter()
             .rev()
-            .find(|event| matches!(event.what, super::Happening::Attempt { .. }))
+            .find(|event| matches!(event.what, super::Happening::Attempt { n, .. } if n == attempt.record.n))
             .map_or(attempt.began_ms, |event| event.at_ms);
         attempts.push(attempt);
         bounds = readings.iter().map(|it| bound_now(it, elapsed)).collect();

@@ -55,6 +55,21 @@ fn a_call_with_a_parent_continues_its_trace() {
 }
 
 #[test]
+fn a_state_longer_than_has_to_be_borne_goes_on_and_is_not_kept() {
+    for (len, is_kept) in [(512, true), (513, false)] {
+        let state = format!("a={}", "1".repeat(len - 2));
+        let asked = headers(&[("traceparent", &parent()), ("tracestate", &state)]);
+
+        let trace = CallTrace::of(&asked);
+        let mut sent = asked;
+        trace.hand_on(SpanId::random(), &mut sent);
+
+        assert_eq!(trace.state.is_some(), is_kept, "{len}");
+        assert_eq!(sent["tracestate"], *state);
+    }
+}
+
+#[test]
 fn a_call_without_a_parent_begins_a_trace_of_its_own() {
     let asked = headers(&[("tracestate", "a=1"), ("baggage", "user=7")]);
 

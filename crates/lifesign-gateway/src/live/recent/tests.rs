@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use lifesign::trace_context::CallTrace;
 use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::live::Happening;
-use crate::records::{BeatForms, CallStarted};
+use crate::records::{BeatForms, CallStarted, Wait, WaitFor};
 
 fn ended(id: &str, outcome: Outcome) -> Box<CallEnded> {
     Box::new(CallEnded {
@@ -96,4 +97,24 @@ fn a_call_that_goes_on_and_on_is_noted_to_a_point_and_the_rest_counted() {
 
     assert_eq!((course.events.len(), course.lost), (96, 904));
     assert_eq!(course.events[95].at_ms, 95_000);
+}
+
+#[test]
+fn what_is_not_shown_of_a_call_is_not_kept() {
+    let recent = Recent::default();
+    let mut long = ended("long", Outcome::Failed);
+    long.waits.push(Wait {
+        wait: WaitFor::Hold,
+        upstream: None,
+        why: None,
+        began_ms: 0,
+        ended_ms: 1,
+    });
+    long.started.trace = Some(Box::new(CallTrace::of(&http::HeaderMap::new())));
+
+    recent.keep(long, Course::default());
+
+    let kept = recent.find("long").unwrap();
+    assert!(kept.ended.waits.is_empty());
+    assert_eq!(kept.ended.started.trace, None);
 }
