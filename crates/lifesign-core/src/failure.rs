@@ -221,6 +221,21 @@ impl FailureCode {
         }
     }
 
+    /// Returns whether the failure says something of the upstream, rather than of the caller, of what
+    /// was asked, or of us.
+    pub const fn is_of_upstream(self) -> bool {
+        !matches!(
+            self,
+            Self::Cancelled
+                | Self::ConsumerStalled
+                | Self::QueueFull
+                | Self::RefusedSetting
+                | Self::Rejected
+                | Self::TooLarge
+                | Self::WallClock
+        )
+    }
+
     /// Returns whether the failure is the provider's own answer, with a status or an error's text.
     const fn is_answer(self) -> bool {
         matches!(

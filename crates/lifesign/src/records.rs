@@ -308,7 +308,27 @@ pub fn words(failure: &FailureReport) -> Cow<'_, str> {
         FailureCode::ProviderError => "the provider reports an error of its own",
         FailureCode::Rejected => "the provider refused the request",
         FailureCode::Unreadable => return "what arrived is not the wire that was promised".into(),
-        _ => return failure.message.as_str().into(),
+        // Ours, or a provider's about limits. A further code has to be decided on here.
+        FailureCode::BytesOnly
+        | FailureCode::Cancelled
+        | FailureCode::Connect
+        | FailureCode::ConnectionLost
+        | FailureCode::ConsumerStalled
+        | FailureCode::Empty
+        | FailureCode::Exhausted
+        | FailureCode::HeartbeatsOnly
+        | FailureCode::Lifetime
+        | FailureCode::NoContent
+        | FailureCode::Overloaded
+        | FailureCode::QueueFull
+        | FailureCode::RateLimited
+        | FailureCode::RawSilent
+        | FailureCode::ReasoningOnly
+        | FailureCode::RefusedSetting
+        | FailureCode::TooLarge
+        | FailureCode::Truncated
+        | FailureCode::WallClock
+        | FailureCode::WholeCall => return failure.message.as_str().into(),
     };
     match failure.status {
         // Where nobody has answered, the words are ours.

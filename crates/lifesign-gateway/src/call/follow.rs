@@ -385,21 +385,12 @@ pub(super) fn mark(failure: Option<&Failure>, first_content: Option<Duration>) -
             first_content: first_content.unwrap_or_default(),
         };
     };
-    match failure.code {
-        FailureCode::Cancelled
-        | FailureCode::ConsumerStalled
-        | FailureCode::QueueFull
-        | FailureCode::RefusedSetting
-        | FailureCode::Rejected
-        | FailureCode::TooLarge
-        | FailureCode::WallClock => AttemptMark::Neutral,
-        _ if failure
-            .bound
-            .is_some_and(|bound| bound != BoundName::Connect) =>
-        {
-            AttemptMark::Slow
-        }
-        _ => AttemptMark::Failed,
+    if !failure.code.is_of_upstream() {
+        return AttemptMark::Neutral;
+    }
+    match failure.bound {
+        None | Some(BoundName::Connect) => AttemptMark::Failed,
+        Some(_) => AttemptMark::Slow,
     }
 }
 

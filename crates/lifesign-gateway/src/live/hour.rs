@@ -66,7 +66,7 @@ impl Hour {
         let ended = upstream.attempts.at(now);
         ended.all += 1;
         if let AttemptOutcome::Failed(code) = attempt.outcome
-            && is_of_upstream(code)
+            && code.is_of_upstream()
         {
             *ended.failures.entry((code, None)).or_default() += 1;
         }
@@ -193,20 +193,6 @@ impl Minutes {
 fn quantile(sorted: &[u64], percent: usize) -> Option<u64> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
-}
-
-/// Returns whether a failure says something of the upstream, rather than of the caller or of us.
-const fn is_of_upstream(code: FailureCode) -> bool {
-    !matches!(
-        code,
-        FailureCode::Cancelled
-            | FailureCode::ConsumerStalled
-            | FailureCode::QueueFull
-            | FailureCode::RefusedSetting
-            | FailureCode::Rejected
-            | FailureCode::TooLarge
-            | FailureCode::WallClock
-    )
 }
 
 const HOUR: Duration = Duration::from_hours(1);
