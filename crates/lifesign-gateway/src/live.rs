@@ -13,7 +13,7 @@ use lifesign::clock::{self, CallClock};
 
 pub(crate) use self::build::breaker;
 pub(crate) use self::course::Course;
-pub(crate) use self::feed::{Feed, Seen};
+pub(crate) use self::feed::{Feed, Taken};
 use self::hour::Hour;
 pub(crate) use self::recent::Recent;
 pub(crate) use self::sentence::{limit_of_ms, of_ms};

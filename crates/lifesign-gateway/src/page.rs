@@ -24,7 +24,7 @@ use self::shell::Shown;
 use self::view::View;
 use crate::body::Body;
 use crate::hub::{Hub, Plan};
-use crate::live::Seen;
+use crate::live::Taken;
 use crate::refusal::Refusal;
 use crate::server::{Peer, Stage};
 use crate::watching::Watching;
@@ -100,7 +100,7 @@ pub(crate) fn answer(
         }
         Piece::Events => {
             admitted?;
-            let tell = move |hub: &Hub, seen: &Seen| -> Bytes {
+            let tell = move |hub: &Hub, seen: &Taken| -> Bytes {
                 if matches!(view, View::Timeline(_)) {
                     return drawn(hub, seen, &view, shell::fragment).into();
                 }
@@ -113,7 +113,7 @@ pub(crate) fn answer(
     Ok(response)
 }
 
-fn drawn(hub: &Hub, seen: &Seen, view: &View, draw: fn(&Shown<'_>) -> String) -> String {
+fn drawn(hub: &Hub, seen: &Taken, view: &View, draw: fn(&Shown<'_>) -> String) -> String {
     let snapshot = &seen.snapshot;
     let chosen = match view {
         View::Timeline(None) => View::Timeline(story::default_call(snapshot)),

@@ -13,11 +13,11 @@ use lifesign::clock::CallClock;
 
 use crate::body::Body;
 use crate::hub::{Hub, Plan};
-use crate::live::Seen;
+use crate::live::Taken;
 use crate::server::{Peer, Stage};
 
 /// What is told of a snapshot.
-pub(crate) type Tell = Box<dyn Fn(&Hub, &Seen) -> Bytes + Send>;
+pub(crate) type Tell = Box<dyn Fn(&Hub, &Taken) -> Bytes + Send>;
 
 /// A stream of events, each with what is true at its time.
 pub(crate) struct Watching {

@@ -18,7 +18,7 @@ use crate::hub::Hub;
 /// The latest snapshot.
 #[derive(Default)]
 pub(crate) struct Feed {
-    latest: ArcSwapOption<Seen>,
+    latest: ArcSwapOption<Taken>,
     /// Held by whoever takes the next one.
     taking: Mutex<()>,
     is_stale: AtomicBool,
@@ -26,7 +26,7 @@ pub(crate) struct Feed {
 }
 
 /// A snapshot that was taken.
-pub(crate) struct Seen {
+pub(crate) struct Taken {
     at: Duration,
     pub(crate) snapshot: Snapshot,
     json: OnceLock<Bytes>,
@@ -36,7 +36,7 @@ pub(crate) struct Seen {
 
 impl Live {
     /// Returns what is true now, or was less than a second ago.
-    pub(crate) fn latest(&self, hub: &Hub, draining: bool) -> Arc<Seen> {
+    pub(crate) fn latest(&self, hub: &Hub, draining: bool) -> Arc<Taken> {
         let feed = &self.feed;
         if let Some(seen) = self.fresh() {
             return seen;
@@ -57,7 +57,7 @@ impl Live {
         }
         feed.is_stale.store(false, Ordering::Relaxed);
         let seq = feed.seq.fetch_add(1, Ordering::Relaxed) + 1;
-        let seen = Arc::new(Seen {
+        let seen = Arc::new(Taken {
             at: self.clock.elapsed(),
             snapshot: self.snapshot(hub, seq, draining),
             json: OnceLock::new(),
@@ -73,7 +73,7 @@ impl Live {
         self.feed.is_stale.store(true, Ordering::Relaxed);
     }
 
-    fn fresh(&self) -> Option<Arc<Seen>> {
+    fn fresh(&self) -> Option<Arc<Taken>> {
         if self.feed.is_stale.load(Ordering::Relaxed) {
             return None;
         }
@@ -83,7 +83,7 @@ impl Live {
     }
 }
 
-impl Seen {
+impl Taken {
     /// Returns it as JSON.
     pub(crate) fn json(&self) -> Bytes {
         let json = self.json.get_or_init(|| {

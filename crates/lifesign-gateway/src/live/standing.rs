@@ -13,7 +13,7 @@ use super::snapshot::{BoundNow, CallNow, LastHeartbeat, NextBound, State};
 use crate::registry::LiveCall;
 
 /// What can be seen of the attempt under way, beside what its clocks read.
-pub(super) struct Attempting {
+pub(super) struct AttemptNow {
     pub(super) bounds: Vec<BoundReading>,
     pub(super) tally: Tally,
     pub(super) pausing: Option<Duration>,
@@ -21,7 +21,7 @@ pub(super) struct Attempting {
     pub(super) is_streamed: bool,
 }
 
-impl Attempting {
+impl AttemptNow {
     pub(super) fn of(watch: &Watch, now: Duration) -> Self {
         Self {
             bounds: watch.bound_readings(now),
@@ -37,7 +37,7 @@ impl Attempting {
 pub(super) fn state_now(call: &LiveCall) -> State {
     let snapshot = call.monitor.snapshot();
     let now = snapshot.elapsed;
-    let seen = call.monitor.watch(|watch| Attempting::of(watch, now));
+    let seen = call.monitor.watch(|watch| AttemptNow::of(watch, now));
     state(&snapshot, seen.as_ref())
 }
 
@@ -45,7 +45,7 @@ pub(super) fn state_now(call: &LiveCall) -> State {
 pub(super) fn call_now(call: &LiveCall) -> CallNow {
     let snapshot = call.monitor.snapshot();
     let now = snapshot.elapsed;
-    let seen = call.monitor.watch(|watch| Attempting::of(watch, now));
+    let seen = call.monitor.watch(|watch| AttemptNow::of(watch, now));
     let seen = seen.as_ref();
     let readings = snapshot.readings.as_ref();
     let (why, is_behind) = match call.with_course(|course| course.wait()) {
@@ -117,7 +117,7 @@ const fn is_waiting(doing: Doing) -> bool {
     matches!(doing, Doing::Holding { .. } | Doing::RetryWait { .. })
 }
 
-fn state(snapshot: &Snapshot, seen: Option<&Attempting>) -> State {
+fn state(snapshot: &Snapshot, seen: Option<&AttemptNow>) -> State {
     match (snapshot.doing, &snapshot.readings, seen) {
         (Doing::Queued, ..) => State::Queued,
         (Doing::Holding { .. }, ..) => State::Held,
@@ -127,7 +127,7 @@ fn state(snapshot: &Snapshot, seen: Option<&Attempting>) -> State {
     }
 }
 
-pub(super) fn state_of_attempt(readings: &Readings, seen: &Attempting) -> State {
+pub(super) fn state_of_attempt(readings: &Readings, seen: &AttemptNow) -> State {
     let ages = &readings.ages;
     match readings.phase {
         Phase::Queued | Phase::Connecting => return State::Connecting,

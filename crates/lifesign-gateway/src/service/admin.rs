@@ -14,7 +14,7 @@ use super::path::Action;
 use crate::body::Body;
 use crate::guest::{KeyHash, check_content, check_site, credentials};
 use crate::hub::{Hub, Plan};
-use crate::live::{Seen, breaker, doing};
+use crate::live::{Taken, breaker, doing};
 use crate::refusal::Refusal;
 use crate::reply;
 use crate::scrape;
@@ -141,7 +141,7 @@ pub(super) fn watch(
     parts: &Parts,
 ) -> Result<Response<Body>, Refusal> {
     admit(plan, peer, parts)?;
-    let tell = Box::new(|_: &Hub, seen: &Seen| seen.json());
+    let tell = Box::new(|_: &Hub, seen: &Taken| seen.json());
     Ok(Watching::respond(hub, plan, peer, tell))
 }
 

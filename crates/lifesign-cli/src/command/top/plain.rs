@@ -1,4 +1,4 @@
-//! The same once, as lines of plain text.
+//! What `lifesign top --once` prints: the same as lines of plain text.
 
 use lifesign_core::duration::whole_millis;
 use lifesign_gateway::live::{CallNow, Snapshot};

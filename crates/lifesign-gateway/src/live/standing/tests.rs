@@ -22,7 +22,7 @@ fn watch(streamed: bool) -> Watch {
 }
 
 fn state_at(watch: &Watch, now: Duration) -> State {
-    state_of_attempt(&watch.readings(now), &Attempting::of(watch, now))
+    state_of_attempt(&watch.readings(now), &AttemptNow::of(watch, now))
 }
 
 fn frame(watch: &mut Watch, sign: Sign, at: Duration) {
