@@ -86,6 +86,9 @@ fn cause(failure: &Failure) -> Option<String> {
             | FailureCode::RateLimited
             | FailureCode::Rejected
     );
+    // Of keys, which they may repeat, only an operator needs to know.
+    let is_of_keys = matches!(failure.status, Some(401 | 403 | 407));
+    let has_words = has_words && !is_of_keys;
     let said = failure.provider_message.as_deref().filter(|_| has_words)?;
     let words = plain(said);
     let says_nothing = words.is_empty()
@@ -160,6 +163,18 @@ mod tests {
              heartbeats came. The call was made again and failed again. A reply may still be given \
              if one is owed.]"
         );
+    }
+
+    #[test]
+    fn what_a_provider_says_of_a_key_is_not_told() {
+        let mut refused = failure(FailureCode::Rejected);
+        refused.provider_message = Some("Incorrect API key provided: sk-1".to_owned());
+        for status in [401, 403, 407] {
+            refused.status = Some(status);
+            assert!(!note(&refused, false).contains("sk-1"), "{status}");
+        }
+        refused.status = Some(400);
+        assert!(note(&refused, false).contains("sk-1"));
     }
 
     #[test]

@@ -188,7 +188,8 @@ fn parse(bytes: &[u8], path: &Path) -> Result<(Vec<Entry>, usize), TranscriptErr
         let is_last = len + line.len() == bytes.len();
         match serde_json::from_slice(line) {
             Ok(entry) if line.ends_with(b"\n") => entries.push(entry),
-            Err(error) if at > 0 && !is_last => {
+            // A line that is whole was relied on, whatever it says.
+            Err(error) if at > 0 && (!is_last || error.is_data() && line.ends_with(b"\n")) => {
                 return Err(TranscriptError::Line {
                     path: path.to_owned(),
                     line: at + 1,

@@ -67,7 +67,10 @@ impl Run<'_> {
                 CallReport::from(&**failed),
             ),
         };
-        self.is_repeated |= attempts.len() > 1;
+        if purpose != Purpose::Compaction {
+            let is_repeated = attempts.len() > 1 || self.is_resent;
+            self.is_repeated = ended.is_err() && is_repeated;
+        }
         self.books.add_call(attempts, elapsed);
         self.emit(AgentEvent::CallEnded {
             purpose,

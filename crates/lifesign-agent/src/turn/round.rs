@@ -11,6 +11,7 @@ impl Run<'_> {
     /// Has the model say one whole thing, and returns what it said.
     pub(super) async fn round(&mut self) -> Result<Said, Stop> {
         self.is_repeated = false;
+        self.is_resent = false;
         let mut recoveries = 0;
         loop {
             if self.remaining().is_some_and(|left| left.is_zero()) {
@@ -123,7 +124,7 @@ impl Run<'_> {
             return Err(Stop::Failed(failure));
         }
         self.books.counts.resends += 1;
-        self.is_repeated = true;
+        self.is_resent = true;
         self.emit(AgentEvent::Resending {
             failure,
             resend: self.books.counts.resends,

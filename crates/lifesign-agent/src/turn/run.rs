@@ -27,6 +27,8 @@ pub(super) struct Run<'a> {
     pub(super) turn: u32,
     /// Whether the last call was made again and failed again.
     pub(super) is_repeated: bool,
+    /// Whether the turn was sent again for the answer that is waited for.
+    pub(super) is_resent: bool,
     /// Rounds of tools since the host's reminder.
     rounds_since_pin: u32,
     events: UnboundedSender<AgentEvent>,
@@ -60,6 +62,7 @@ impl<'a> Run<'a> {
             books: Books::default(),
             clock: CallClock::start(),
             is_repeated: false,
+            is_resent: false,
             rounds_since_pin: 0,
             events,
         }

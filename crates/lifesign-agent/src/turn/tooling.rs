@@ -80,8 +80,9 @@ impl Run<'_> {
         let stopped = loop {
             let next = tokio::select! {
                 biased;
-                failure = self.stopped() => break Some(failure),
+                // A result in hand beats whatever ends the turn.
                 next = running.next() => next,
+                failure = self.stopped() => break Some(failure),
             };
             let Some((id, result, elapsed)) = next else {
                 break None;

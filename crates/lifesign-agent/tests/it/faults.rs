@@ -150,6 +150,29 @@ async fn a_wall_clock_that_expires_while_a_tool_runs() {
 }
 
 #[tokio::test]
+async fn a_call_that_succeeded_at_its_second_attempt_is_not_said_to_have_failed_again() {
+    let tools = Arc::new(Tools::default());
+    let script = format!(
+        "attempt 1: status 500 json; error server_error; eof\nattempt 2+: {}",
+        calls(&[("c1", "hang", json!({}))])
+    );
+    let played = Case::new(&script)
+        .tools(&tools)
+        .with(|builder| builder.wall_clock(Duration::from_millis(400)))
+        .play()
+        .await;
+
+    assert_eq!(played.report.counts.attempts, 2);
+    assert_ended(
+        &played,
+        ("wall_timeout", 6),
+        "wall_clock",
+        "the time allowed for the turn ran out.",
+        "The 400 ms you allowed ran out",
+    );
+}
+
+#[tokio::test]
 async fn a_storm_of_429() {
     let script = "status 429 json [retry-after-ms: 20]; error rate_limit_error \"Slow down, you \
                   are over 5 per minute\"; eof";

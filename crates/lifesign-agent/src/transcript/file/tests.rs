@@ -89,6 +89,21 @@ fn a_broken_line_before_the_last_is_refused_with_its_number() {
 }
 
 #[test]
+fn a_whole_last_line_that_is_not_known_is_refused_and_left_as_it_is() {
+    let (_dir, path, _) = written(&["one"]);
+    let later = fs::read_to_string(&path).unwrap() + "{\"type\":\"later\"}\n";
+    fs::write(&path, &later).unwrap();
+
+    let error = TranscriptFile::open(&path).map(|_| ()).unwrap_err();
+
+    assert!(
+        error.to_string().contains("has no entry in line 3"),
+        "{error}"
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), later);
+}
+
+#[test]
 fn other_files_and_newer_versions_are_refused_and_left_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("other");
