@@ -9,11 +9,12 @@ use std::fmt;
 
 use lifesign_core::{HeartbeatOrigin, Sign};
 
-use crate::dialect::{Decode, Scanned, Slot, Told};
+use crate::dialect::{Decode, Told};
 use crate::event::Event;
 use crate::frame::SseFrame;
 use crate::judge::{self, Judge};
 use crate::mend::Mender;
+use crate::run::Run;
 use crate::wire::Wire;
 
 /// Judges the frames of one stream for their progress alone.
@@ -40,9 +41,7 @@ pub struct Classifier {
     wire: Wire,
     decoder: Mender,
     judge: Judge,
-    /// The part of the answer that the last delta went into. The decoder sees the first delta of
-    /// each run, so that whatever depends on a part having been filled stays true.
-    slot: Option<Slot>,
+    run: Run,
     is_over: bool,
 }
 
@@ -53,7 +52,7 @@ impl Classifier {
             wire,
             decoder: wire.decoder(),
             judge: Judge::default(),
-            slot: None,
+            run: Run::default(),
             is_over: false,
         }
     }
@@ -68,14 +67,9 @@ impl Classifier {
             }
             SseFrame::Event(event) => event,
         };
-        let is_plain = event.error.is_none() && event.name != Some(b"error");
-        let scanned = is_plain.then(|| self.wire.scan(event.data)).flatten();
-        if let Some(Scanned { meaning, slot }) = scanned
-            && (slot.is_none() || slot == self.slot)
-        {
+        if let Some(meaning) = self.run.go_on(self.wire, &event) {
             return Some(self.judge.judge(meaning));
         }
-        self.slot = scanned.and_then(|scanned| scanned.slot);
         let is_over = &mut self.is_over;
         let meaning = self.decoder.event(event, &mut |event| {
             *is_over |= matches!(event, Event::Error(_) | Event::Terminal);

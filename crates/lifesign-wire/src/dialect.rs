@@ -1,6 +1,7 @@
 //! What a wire has to say for itself: the one face that its module shows.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 use lifesign_core::{Block, WireDefaults};
@@ -56,11 +57,13 @@ pub(crate) trait Dialect: Send + Sync {
 }
 
 /// What a scan is certain of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scanned {
     pub(crate) meaning: Meaning,
     /// The part that the frame goes into; none if it goes nowhere.
     pub(crate) slot: Option<Slot>,
+    /// Where a text of it stands that may be any other, but not empty, without a difference to this.
+    pub(crate) text: Option<Range<usize>>,
 }
 
 /// A part of an answer that deltas go into: its kind and its place.

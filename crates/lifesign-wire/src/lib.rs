@@ -45,6 +45,7 @@ mod reader;
 pub mod recording;
 mod repetition;
 mod request;
+mod run;
 mod sample;
 mod sniff;
 mod tool_calls;

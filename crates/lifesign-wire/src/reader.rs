@@ -13,13 +13,14 @@ pub use self::relay::RelayReader;
 pub use self::signs::SignReader;
 use crate::ProviderError;
 use crate::answer::{Answer, Assembly};
-use crate::dialect::{Decode, Finishes, Meaning, Oddities, Scanned, Slot, Told};
+use crate::dialect::{Decode, Finishes, Meaning, Oddities, Told};
 use crate::error_body::error_in;
 use crate::event::Event;
 use crate::foreign::{self, Lookout};
 use crate::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
 use crate::judge::{self, Judge};
 use crate::mend::Mender;
+use crate::run::Run;
 use crate::sample::sample;
 use crate::sniff::{Body, Sniffer};
 use crate::wire::Wire;
@@ -191,15 +192,12 @@ struct Decoding {
 }
 
 /// What becomes of content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum ContentUse {
     /// It is put together.
     Kept,
     /// It is judged and passed on. The decoder sees the first delta of each run alone.
-    Judged {
-        /// The part of the answer that the last delta went into.
-        slot: Option<Slot>,
-    },
+    Judged(Run),
 }
 
 /// Whether the answer said that it is over.
@@ -483,7 +481,7 @@ impl Reader {
         if !self.decoding.whole(&body, sink) {
             return Err(self.unreadable(foreign::what_whole(&body), sample(&body)));
         }
-        if self.decoding.content != ContentUse::Kept
+        if matches!(self.decoding.content, ContentUse::Judged(_))
             && let BodyState::Json { bytes, .. } = &mut self.body
         {
             *bytes = body;
@@ -550,7 +548,7 @@ impl Decoding {
                     sink.sign(Sign::heartbeat(HeartbeatOrigin::Provider));
                     return;
                 }
-                if let Some(meaning) = self.scan(&event) {
+                if let Some(meaning) = self.go_on(&event) {
                     self.has_event = true;
                     self.is_own = true;
                     self.assembly.note_content(meaning.told == Told::Output);
@@ -577,18 +575,11 @@ impl Decoding {
     }
 
     /// Judges one more delta of a run without decoding it, where nothing of it is kept.
-    fn scan(&mut self, event: &SseEvent<'_>) -> Option<Meaning> {
-        let ContentUse::Judged { slot: run } = &mut self.content else {
-            return None;
-        };
-        let before = run.take();
-        if event.error.is_some() || event.name == Some(b"error") {
-            return None;
+    fn go_on(&mut self, event: &SseEvent<'_>) -> Option<Meaning> {
+        match &mut self.content {
+            ContentUse::Kept => None,
+            ContentUse::Judged(run) => run.go_on(self.wire, event),
         }
-        let Scanned { meaning, slot } = self.wire.scan(event.data)?;
-        *run = slot;
-        let goes_on = slot.is_some() && slot == before;
-        (goes_on && matches!(meaning.told, Told::Output | Told::Reasoning)).then_some(meaning)
     }
 
     /// Decodes a whole body; returns whether it is an answer of the wire, or an error.
@@ -639,7 +630,7 @@ impl Decoding {
             *is_own = true;
             match content {
                 ContentUse::Kept => assembly.add(&event),
-                ContentUse::Judged { .. } => assembly.note(&event),
+                ContentUse::Judged(_) => assembly.note(&event),
             }
             match event {
                 Event::Finish(_) => *has_finish = true,

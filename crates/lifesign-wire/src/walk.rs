@@ -3,6 +3,8 @@
 //! What it accepts is a part of what `serde_json` accepts, and means the same. It checks every
 //! byte: a frame that it calls text must be one that the decoder can read.
 
+use std::ops::Range;
+
 /// A place in a JSON text.
 #[derive(Debug)]
 pub(crate) struct Walk<'a> {
@@ -71,6 +73,12 @@ impl<'a> Walk<'a> {
             return Some(b"");
         }
         self.string()
+    }
+
+    /// Returns where the string stands that was walked over last, which is this long.
+    pub(crate) fn place_of(&self, text: &[u8]) -> Range<usize> {
+        let end = self.at.saturating_sub(1);
+        end.saturating_sub(text.len())..end
     }
 
     /// Returns a small whole number.
@@ -178,16 +186,26 @@ impl<'a> Walk<'a> {
     fn string(&mut self) -> Option<&'a [u8]> {
         self.expect(b'"')?;
         let start = self.at;
+        self.skip_text()?;
+        self.expect(b'"')?;
+        Some(&self.bytes[start..self.at - 1])
+    }
+
+    /// Walks over the text of a string, up to the quote behind it or the end of everything.
+    fn skip_text(&mut self) -> Option<()> {
         loop {
             self.skip_plain();
-            match self.next()? {
-                b'"' => return Some(&self.bytes[start..self.at - 1]),
-                b'\\' => match self.next()? {
-                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
-                    _ => return None,
-                },
-                0..0x20 => return None,
-                _ => {}
+            match self.peek() {
+                None | Some(b'"') => return Some(()),
+                Some(b'\\') => {
+                    self.at += 1;
+                    match self.next()? {
+                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
+                        _ => return None,
+                    }
+                }
+                Some(0..0x20) => return None,
+                Some(_) => self.at += 1,
             }
         }
     }
@@ -233,6 +251,12 @@ impl<'a> Walk<'a> {
         self.at += 1;
         Some(byte)
     }
+}
+
+/// Returns whether these bytes may stand between the quotes of a string, as far as the walk is certain.
+pub(crate) fn is_text(bytes: &[u8]) -> bool {
+    let mut walk = Walk { bytes, at: 0 };
+    walk.skip_text().is_some() && walk.at == bytes.len() && std::str::from_utf8(bytes).is_ok()
 }
 
 /// The fields of one object that were seen: a second one of a name would make the decoder fail.

@@ -1,5 +1,7 @@
 //! Judging an event without decoding it.
 
+use std::ops::Range;
+
 use lifesign_core::Block;
 
 use crate::dialect::Meaning;
@@ -13,6 +15,8 @@ struct Delta<'a> {
     text: &'a [u8],
     thinking: &'a [u8],
     signature: &'a [u8],
+    /// Where the last of these stands that is not empty.
+    place: Option<Range<usize>>,
 }
 
 /// Returns what an event means that is a ping, or a delta of text or thinking.
@@ -42,6 +46,7 @@ pub(super) fn scan(data: &[u8]) -> Option<Scanned> {
             return Some(Scanned {
                 meaning: Meaning::HEARTBEAT,
                 slot: None,
+                text: None,
             });
         }
         _ => return None,
@@ -55,6 +60,7 @@ pub(super) fn scan(data: &[u8]) -> Option<Scanned> {
     (!brought.is_empty()).then_some(Scanned {
         meaning: meaning.with_block(Some(Block::Fills)),
         slot: Some(Slot(slot, [index, 0])),
+        text: found.place,
     })
 }
 
@@ -62,7 +68,7 @@ fn delta<'a>(walk: &mut Walk<'a>, found: &mut Delta<'a>) -> Option<()> {
     let mut seen = Seen::default();
     walk.object(|key, walk| {
         let (number, field) = match key {
-            b"type" => (0, &mut found.kind),
+            b"type" => (KIND, &mut found.kind),
             b"text" => (1, &mut found.text),
             b"thinking" => (2, &mut found.thinking),
             b"signature" => (3, &mut found.signature),
@@ -71,6 +77,12 @@ fn delta<'a>(walk: &mut Walk<'a>, found: &mut Delta<'a>) -> Option<()> {
         };
         seen.once(number)?;
         *field = walk.text()?;
+        if number != KIND && !field.is_empty() {
+            found.place = Some(walk.place_of(field));
+        }
         Some(())
     })
 }
+
+/// The number of the field that says what a delta is.
+const KIND: u32 = 0;

@@ -1,5 +1,7 @@
 //! Judging a chunk without decoding it.
 
+use std::ops::Range;
+
 use crate::dialect::Meaning;
 use crate::dialect::{Scanned, Slot};
 use crate::walk::{Seen, Walk};
@@ -10,6 +12,20 @@ struct Found {
     index: u64,
     has_reasoning: bool,
     has_text: bool,
+    /// Where the last text stands that is not empty.
+    text: Option<Range<usize>>,
+}
+
+impl Found {
+    /// Takes in a text, and returns whether there is any.
+    fn find(&mut self, walk: &mut Walk<'_>) -> Option<bool> {
+        let text = walk.text()?;
+        if text.is_empty() {
+            return Some(false);
+        }
+        self.text = Some(walk.place_of(text));
+        Some(true)
+    }
 }
 
 /// Returns what a chunk means that brings nothing but text or thinking of one choice.
@@ -49,6 +65,7 @@ pub(super) fn scan(data: &[u8]) -> Option<Scanned> {
     let kind = u8::from(found.has_text) + 2 * u8::from(found.has_reasoning);
     Some(Scanned {
         meaning,
+        text: found.text,
         slot: Some(Slot(kind, [found.index, 0])),
     })
 }
@@ -73,17 +90,17 @@ fn delta(walk: &mut Walk<'_>, found: &mut Found) -> Option<()> {
     walk.object(|key, walk| match key {
         b"content" => {
             seen.once(0)?;
-            found.has_text = !walk.text()?.is_empty();
+            found.has_text = found.find(walk)?;
             Some(())
         }
         b"reasoning_content" => {
             seen.once(1)?;
-            found.has_reasoning |= !walk.text()?.is_empty();
+            found.has_reasoning |= found.find(walk)?;
             Some(())
         }
         b"reasoning" => {
             seen.once(2)?;
-            found.has_reasoning |= !walk.text()?.is_empty();
+            found.has_reasoning |= found.find(walk)?;
             Some(())
         }
         b"role" => seen.once(3).and_then(|()| walk.text()).map(drop),

@@ -10,6 +10,7 @@ use crate::walk::{Seen, Walk};
 pub(super) fn scan(data: &[u8]) -> Option<Scanned> {
     let mut kind: &[u8] = b"";
     let mut delta: &[u8] = b"";
+    let mut place = None;
     let mut output_index = 0;
     // The decoder takes the first of both that is there.
     let mut parts = [None; 2];
@@ -23,6 +24,7 @@ pub(super) fn scan(data: &[u8]) -> Option<Scanned> {
         b"delta" => {
             seen.once(1)?;
             delta = walk.text()?;
+            place = Some(walk.place_of(delta));
             Some(())
         }
         b"output_index" => {
@@ -57,6 +59,7 @@ pub(super) fn scan(data: &[u8]) -> Option<Scanned> {
             return Some(Scanned {
                 meaning: Meaning::HEARTBEAT,
                 slot: None,
+                text: None,
             });
         }
         _ => return None,
@@ -68,5 +71,6 @@ pub(super) fn scan(data: &[u8]) -> Option<Scanned> {
             slot,
             [output_index, content.or(summary).unwrap_or_default()],
         )),
+        text: place,
     })
 }

@@ -12,6 +12,7 @@ use crate::answer::Answer;
 use crate::error_body::{ProviderError, is_error_frame};
 use crate::event::Event;
 use crate::frame::SseFrame;
+use crate::run::Run;
 use crate::wire::Wire;
 
 mod sorting;
@@ -64,7 +65,7 @@ impl RelayReader {
     /// Returns a reader at the start of a body.
     pub fn new(wire: Wire, expect: Expect, limits: &ReadLimits) -> Self {
         Self {
-            reader: Reader::of(wire, expect, limits, ContentUse::Judged { slot: None }),
+            reader: Reader::of(wire, expect, limits, ContentUse::Judged(Run::default())),
             held: BytesMut::new(),
             start: None,
             swallows_start: false,
@@ -326,6 +327,8 @@ impl RelayReader {
             return Ok(());
         };
         let decoding = &mut self.reader.decoding;
+        // Most of a read is held for a moment, if it is held.
+        self.held.reserve(self.tail.len() + chunk.len());
         let mut sorting = Sorting {
             chunk,
             from: 0,
