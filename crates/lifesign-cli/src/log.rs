@@ -13,6 +13,10 @@ use std::time::Duration;
 use lifesign_gateway::config::LogForm;
 use tracing_subscriber::filter::LevelFilter;
 
+use self::json::JsonLines;
+
+mod json;
+
 /// Keeps the log; dropped, it writes what is left.
 pub(crate) struct Log {
     desk: Arc<Desk>,
@@ -61,13 +65,7 @@ impl Log {
             .with_max_level(LevelFilter::INFO);
         match form {
             LogForm::Human => layer.with_ansi(false).init(),
-            LogForm::Json => layer
-                .json()
-                .flatten_event(true)
-                // There are no spans, and to look for them takes time.
-                .with_current_span(false)
-                .with_span_list(false)
-                .init(),
+            LogForm::Json => layer.event_format(JsonLines).init(),
         }
         Ok(Self { desk })
     }
