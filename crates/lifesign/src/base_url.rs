@@ -67,7 +67,7 @@ impl BaseUrl {
     ///
     /// Fails where the two do not make a URL.
     pub fn join(&self, path: &str) -> Result<Uri, InvalidUri> {
-        format!("{}{path}", self.text).parse()
+        [self.text.as_str(), path].concat().try_into()
     }
 
     /// Returns the host in lower case.

@@ -41,6 +41,8 @@ pub(super) struct Http1 {
 pub(super) struct Way {
     /// Where the connection leads.
     pub(super) endpoint: Arc<Endpoint>,
+    /// The header that says so; none where it cannot be said.
+    pub(super) host: Option<HeaderValue>,
     /// Whether a proxy reads our requests, so that it must be told the whole target.
     pub(super) absolute: bool,
     /// What the proxy that reads our requests wants to see.
@@ -119,9 +121,9 @@ impl Way {
     fn address(&self, mut request: Request<Bytes>) -> Request<Bytes> {
         *request.version_mut() = Version::HTTP_11;
         if !request.headers().contains_key(HOST)
-            && let Ok(host) = HeaderValue::from_str(&self.endpoint.authority())
+            && let Some(host) = &self.host
         {
-            request.headers_mut().insert(HOST, host);
+            request.headers_mut().insert(HOST, host.clone());
         }
         request.headers_mut().remove(CONNECTION);
         if let Some(authorization) = &self.proxy_authorization {

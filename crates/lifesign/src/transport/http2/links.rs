@@ -264,6 +264,7 @@ async fn start_http1(
 ) -> Result<Box<Http1>, ConnectError> {
     let way = Way {
         endpoint: Arc::new(endpoint.with_http1()),
+        host: endpoint.authority().try_into().ok(),
         absolute: opened.absolute,
         proxy_authorization: opened.proxy_authorization,
     };
