@@ -19,6 +19,7 @@ use self::labels::{
     OfKind, OfOperation, OfOrigin, OfOutcome, OfReason, OfRefusal, OfRequest, OfTokens, OfUpstream,
 };
 use self::names::Names;
+use self::series::SeriesOfUpstreams;
 use crate::config::GatewayConfig;
 use crate::records::{AttemptEnded, CallEnded, Record, Records};
 use crate::semconv;
@@ -26,11 +27,13 @@ use crate::semconv;
 mod counted;
 pub(crate) mod labels;
 pub(crate) mod names;
+mod series;
 
 /// What is counted, and how it is told.
 pub(crate) struct Metrics {
     registry: Registry,
     counted: Counted,
+    series: SeriesOfUpstreams,
     names: Names,
     reload_succeeded: Gauge,
     reloaded_at: Gauge,
@@ -71,6 +74,7 @@ impl Metrics {
         let metrics = Self {
             registry,
             counted,
+            series: SeriesOfUpstreams::default(),
             names: Names::default(),
             reload_succeeded,
             reloaded_at,
@@ -125,14 +129,19 @@ impl Metrics {
         let counted = &self.counted;
         let name = self.names.upstream(Some(&attempt.upstream));
         let upstream = || name.clone();
-        let error = error_of(attempt.outcome);
-        counted
-            .attempts
-            .get_or_create(&OfOutcome {
-                upstream: upstream(),
-                outcome: error.unwrap_or(COMPLETED),
-            })
-            .inc();
+        let series = self.series.of(&name);
+        let of_outcome = |outcome| OfOutcome {
+            upstream: upstream(),
+            outcome,
+        };
+        if let Some(error) = error_of(attempt.outcome) {
+            counted.attempts.get_or_create(&of_outcome(error)).inc();
+        } else {
+            let completed = &series.completed_attempts;
+            completed
+                .of(&counted.attempts, || of_outcome(COMPLETED))
+                .inc();
+        }
         let labels = OfUpstream {
             upstream: upstream(),
         };
@@ -160,20 +169,25 @@ impl Metrics {
                 counted.heartbeats.get_or_create(&heartbeats).inc_by(count);
             }
         }
-        let received = &counted.received_bytes;
-        received.get_or_create(&labels).inc_by(attempt.bytes);
+        let received = series
+            .received_bytes
+            .of(&counted.received_bytes, || labels.clone());
+        received.inc_by(attempt.bytes);
         if let (Some(sent), Some(content)) = (attempt.sent_ms, attempt.first_content_ms) {
             let waited = seconds(content.saturating_sub(sent));
-            counted.first_content.get_or_create(&labels).observe(waited);
+            let first_content = &series.first_content;
+            first_content
+                .of(&counted.first_content, || labels.clone())
+                .observe(waited);
         }
         if attempt.sent_ms.is_some() {
-            for clock in Clock::ALL {
+            for (clock, gaps) in Clock::ALL.into_iter().zip(&series.gaps) {
                 let gap = attempt.longest_gap_ms.clock(clock).as_secs_f64();
-                let of_clock = OfClock {
+                let of_clock = || OfClock {
                     upstream: upstream(),
                     clock: clock.name(),
                 };
-                counted.gaps.get_or_create(&of_clock).observe(gap);
+                gaps.of(&counted.gaps, of_clock).observe(gap);
             }
         }
         self.handle_discarded(attempt, &labels);
@@ -242,11 +256,16 @@ impl Metrics {
         let name = self.names.upstream(ended.upstream.as_deref());
         let upstream = || name.clone();
         let outcome = ended.outcome.name();
-        let labels = OfOutcome {
+        let series = self.series.of(&name);
+        let labels = || OfOutcome {
             upstream: upstream(),
             outcome,
         };
-        counted.calls.get_or_create(&labels).inc();
+        if ended.outcome == Outcome::Completed {
+            series.completed_calls.of(&counted.calls, labels).inc();
+        } else {
+            counted.calls.get_or_create(&labels()).inc();
+        }
         let key = self.names.key(ended.started.key.as_deref());
         counted
             .key_calls
@@ -260,17 +279,13 @@ impl Metrics {
             };
             counted.failures.get_or_create(&labels).inc();
         }
-        for (reason, waited_ms) in [
-            ("queue", ended.queued_ms),
-            ("hold", ended.held_ms),
-            ("retry", ended.retry_wait_ms),
-        ] {
-            let labels = OfReason {
+        let waited_ms = [ended.queued_ms, ended.held_ms, ended.retry_wait_ms];
+        for ((reason, waited_ms), waits) in REASONS.into_iter().zip(waited_ms).zip(&series.waits) {
+            let labels = || OfReason {
                 upstream: upstream(),
                 reason,
             };
-            let waits = counted.waits.get_or_create(&labels);
-            waits.observe(seconds(waited_ms));
+            waits.of(&counted.waits, labels).observe(seconds(waited_ms));
         }
         let forms = &ended.beat_forms;
         for (form, beats) in FORMS
@@ -404,6 +419,8 @@ const COMPLETED: &str = "completed";
 const ORIGINS: [&str; 3] = ["provider", "comment", "proxy"];
 /// What a beat looks like.
 const FORMS: [&str; 3] = ["comment", "event", "space"];
+/// What a call waits for, in the order of its record.
+const REASONS: [&str; 3] = ["queue", "hold", "retry"];
 /// The same upstream again.
 const RETRY: &str = "retry";
 /// Another upstream.
