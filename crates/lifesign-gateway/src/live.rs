@@ -15,7 +15,7 @@ pub(crate) use self::build::breaker;
 pub(crate) use self::course::Course;
 pub(crate) use self::feed::{Feed, Taken};
 use self::hour::Hour;
-pub(crate) use self::recent::Recent;
+use self::recent::Recent;
 pub(crate) use self::sentence::{limit_of_ms, of_ms};
 use self::silences::Silences;
 pub use self::snapshot::{
@@ -25,7 +25,7 @@ pub use self::snapshot::{
 };
 pub(crate) use self::standing::doing;
 pub use self::timeline::{Happening, Timeline, TimelineAttempt, TimelineEvent};
-use crate::records::{Record, Records};
+use crate::records::{CallEnded, Record, Records};
 
 mod build;
 mod course;
@@ -46,7 +46,7 @@ pub(crate) struct Live {
     clock: CallClock,
     started: Timestamp,
     counted: Mutex<Counted>,
-    pub(crate) recent: Recent,
+    recent: Recent,
     pub(crate) feed: Feed,
 }
 
@@ -67,6 +67,11 @@ impl Live {
             recent: Recent::default(),
             feed: Feed::default(),
         }
+    }
+
+    /// Keeps a call that has ended, for whoever looks.
+    pub(crate) fn keep(&self, ended: &CallEnded, course: &Course) {
+        self.recent.keep(ended, course, self.clock.elapsed());
     }
 
     fn counted(&self) -> MutexGuard<'_, Counted> {

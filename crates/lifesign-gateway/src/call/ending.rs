@@ -176,8 +176,8 @@ impl Call {
         let ended = Record::Ended(Box::new(ended));
         self.hub.records.record(&ended);
         if let Record::Ended(ended) = ended {
-            let course = self.live.with_course(std::mem::take);
-            self.hub.live.recent.keep(ended, course);
+            let live = &self.hub.live;
+            self.live.with_course(|course| live.keep(&ended, course));
         }
     }
 }

@@ -10,13 +10,13 @@ use lifesign_core::{BoundName, CallShape, Clock, Gaps, Phase, rows};
 
 use super::Live;
 use super::hour::{Hour, OfUpstream};
+use super::sentence;
 use super::silences::Silences;
 use super::snapshot::{
     Breakers, CallNow, EndedCounts, Health, HoldNow, Silence, SilenceBound, Snapshot, Summary,
     UpstreamNow,
 };
 use super::standing::{call_now, clock_of, state_now};
-use super::{sentence, story};
 use crate::breaker::BreakerState;
 use crate::holds::ListedHold;
 use crate::hub::{Hub, Plan};
@@ -52,7 +52,6 @@ impl Live {
             hour,
         };
         summary.sentence = sentence::of_all(&summary);
-        let recent = self.recent.latest(MOST_RECENT);
         Snapshot {
             v: 1,
             seq,
@@ -64,7 +63,7 @@ impl Live {
             more_calls: count - calls.len(),
             calls,
             upstreams,
-            recent: recent.iter().map(|call| story::ended(call)).collect(),
+            recent: self.recent.latest(MOST_RECENT),
             silence_limits_ms: Gaps::LIMITS_MS.to_vec(),
             silence,
         }

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use lifesign_core::duration::whole_millis;
 use lifesign_core::{AttemptRecord, Clock, FailureReport, Silence, Watch};
 
 use super::Live;
-use super::course::PastAttempt;
+use super::course::{Course, PastAttempt};
 use super::name::shown;
-use super::recent::PastCall;
 use super::sentence;
 use super::setting::remedy;
 use super::snapshot::{CutBy, EndedCall};
 use super::standing::{bound_now, call_now};
 use super::timeline::{Timeline, TimelineAttempt};
 use crate::hub::Hub;
-use crate::records::words;
+use crate::records::{CallEnded, words};
 use crate::registry::LiveCall;
 
 impl Live {
@@ -24,8 +24,7 @@ impl Live {
         if let Some(call) = hub.registry.find(id) {
             return Some(of_running(&call));
         }
-        let past = self.recent.find(id)?;
-        Some(of_past(&past))
+        self.recent.find(id)
     }
 }
 
@@ -65,19 +64,19 @@ fn of_running(call: &LiveCall) -> Timeline {
     }
 }
 
-fn of_past(past: &PastCall) -> Timeline {
-    let ended = ended(past);
+/// Returns the timeline of a call that has ended; how it did stands elsewhere.
+pub(super) fn of_past(ended: &EndedCall, course: &Course) -> Timeline {
     Timeline {
         v: 1,
         id: ended.id.clone(),
         at: ended.at,
         elapsed_ms: ended.elapsed_ms,
         now: None,
-        attempts: past.course.attempts.iter().map(past_attempt).collect(),
-        events: past.course.events.clone(),
-        lost_events: past.course.lost,
+        ended: None,
+        attempts: course.attempts.iter().map(past_attempt).collect(),
+        events: course.events.clone(),
+        lost_events: course.lost,
         bounds: Vec::new(),
-        ended: Some(ended),
     }
 }
 
@@ -129,9 +128,8 @@ fn past_attempt(past: &PastAttempt) -> TimelineAttempt {
     }
 }
 
-/// Returns how a call ended.
-pub(super) fn ended(past: &PastCall) -> EndedCall {
-    let ended = &past.ended;
+/// Returns how a call ended that is over since `ended_at`.
+pub(super) fn ended(ended: &CallEnded, ended_at: Timestamp) -> EndedCall {
     let failure = ended.failure.as_ref();
     let started = &ended.started;
     let upstream = ended.upstream.as_deref();
@@ -139,7 +137,7 @@ pub(super) fn ended(past: &PastCall) -> EndedCall {
     let mut call = EndedCall {
         id: started.id.clone(),
         at: started.at,
-        ended_at: past.at,
+        ended_at,
         key: started.key.as_deref().map(shown),
         route: shown(&started.route),
         model: started.model.as_deref().map(shown),

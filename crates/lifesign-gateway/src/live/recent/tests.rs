@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lifesign::trace_context::CallTrace;
 use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::live::Happening;
-use crate::records::{BeatForms, CallStarted, Wait, WaitFor};
+use crate::records::{BeatForms, CallStarted};
 
-fn ended(id: &str, outcome: Outcome) -> Box<CallEnded> {
-    Box::new(CallEnded {
+fn ended(id: &str, outcome: Outcome) -> CallEnded {
+    CallEnded {
         started: CallStarted {
             id: id.to_owned(),
             at: Timestamp::UNIX_EPOCH,
@@ -44,43 +43,73 @@ fn ended(id: &str, outcome: Outcome) -> Box<CallEnded> {
         beats: 0,
         beat_forms: BeatForms::default(),
         bytes_out: 0,
-    })
+    }
+}
+
+/// Keeps calls that end so many in a second.
+fn keep(recent: &Recent, count: u32, in_a_second: u32, outcome: Outcome) {
+    for number in 0..count {
+        let now = Duration::from_secs(1) * number / in_a_second;
+        let call = ended(&format!("{outcome:?}-{number}"), outcome);
+        recent.keep(&call, &Course::default(), now);
+    }
+}
+
+fn ids(recent: &Recent) -> Vec<String> {
+    let latest = recent.latest(usize::MAX);
+    latest.into_iter().map(|call| call.id).collect()
 }
 
 #[test]
-fn a_flood_of_calls_that_complete_leaves_those_that_did_not() {
+fn the_latest_are_kept_and_more_of_those_that_did_not_complete() {
     let recent = Recent::default();
-    recent.keep(ended("failed", Outcome::Failed), Course::default());
-    for number in 0..1_000 {
-        let id = number.to_string();
-        recent.keep(ended(&id, Outcome::Completed), Course::default());
-    }
+    keep(&recent, 300, 10, Outcome::Failed);
+    keep(&recent, 300, 10, Outcome::Completed);
 
-    assert!(recent.find("failed").is_some());
-    assert!(recent.find("871").is_none());
-    assert!(recent.find("872").is_some());
-    let latest = recent.latest(2);
-    let ids: Vec<_> = latest.iter().map(|call| &*call.ended.started.id).collect();
-    assert_eq!(ids, ["999", "998"]);
-    for number in 0..256 {
-        let id = format!("later-{number}");
-        recent.keep(ended(&id, Outcome::Cancelled), Course::default());
-    }
-    assert!(recent.find("failed").is_none());
-    assert_eq!(recent.latest(usize::MAX).len(), 128 + 256);
+    let ids = ids(&recent);
+
+    assert_eq!(ids.len(), 128 + 256);
+    assert_eq!(ids[0], "Completed-299");
+    assert_eq!(ids[127..129], ["Completed-172", "Failed-299"]);
+    assert_eq!(ids.last().unwrap(), "Failed-44");
+    assert!(recent.find("Completed-172").is_some());
+    assert!(recent.find("Completed-171").is_none());
+    assert_eq!(recent.latest(2).len(), 2);
 }
 
 #[test]
-fn a_name_without_end_is_kept_in_part() {
+fn of_many_that_end_at_the_same_time_some_are_kept_in_each_second() {
     let recent = Recent::default();
+    keep(&recent, 3_000, 1_000, Outcome::Completed);
+    keep(&recent, 2_000, 1_000, Outcome::Cancelled);
 
-    recent.keep(ended("a", Outcome::Completed), Course::default());
+    let ids = ids(&recent);
 
-    let call = recent.find("a").unwrap();
-    assert_eq!(
-        call.ended.started.model.as_ref().map(String::len),
-        Some(512)
-    );
+    let count = |word: &str| ids.iter().filter(|id| id.starts_with(word)).count();
+    assert_eq!((count("Completed"), count("Cancelled")), (3 * 20, 2 * 100));
+    assert!(ids.contains(&"Completed-2000".to_owned()));
+}
+
+#[test]
+fn a_timeline_is_read_as_it_was_written() {
+    let recent = Recent::default();
+    let mut course = Course::default();
+    let opened = Happening::Opened {
+        early: true,
+        status: 200,
+    };
+    course.note(Duration::from_secs(3), opened.clone());
+    let call = ended("a", Outcome::Truncated);
+
+    recent.keep(&call, &course, Duration::ZERO);
+
+    let timeline = recent.find("a").unwrap();
+    let told = timeline.ended.unwrap();
+    assert_eq!((&*told.id, told.outcome), ("a", Outcome::Truncated));
+    // A name without end is kept in part.
+    assert_eq!(told.model.map(|model| model.len()), Some(123));
+    let event = &timeline.events[0];
+    assert_eq!((event.at_ms, &event.what), (3_000, &opened));
 }
 
 #[test]
@@ -97,24 +126,4 @@ fn a_call_that_goes_on_and_on_is_noted_to_a_point_and_the_rest_counted() {
 
     assert_eq!((course.events.len(), course.lost), (96, 904));
     assert_eq!(course.events[95].at_ms, 95_000);
-}
-
-#[test]
-fn what_is_not_shown_of_a_call_is_not_kept() {
-    let recent = Recent::default();
-    let mut long = ended("long", Outcome::Failed);
-    long.waits.push(Wait {
-        wait: WaitFor::Hold,
-        upstream: None,
-        why: None,
-        began_ms: 0,
-        ended_ms: 1,
-    });
-    long.started.trace = Some(Box::new(CallTrace::of(&http::HeaderMap::new())));
-
-    recent.keep(long, Course::default());
-
-    let kept = recent.find("long").unwrap();
-    assert!(kept.ended.waits.is_empty());
-    assert_eq!(kept.ended.started.trace, None);
 }
