@@ -94,23 +94,31 @@ impl Beat<'_> {
     /// No blank line follows it, since some decoders dispatch an empty event on one. It is ASCII:
     /// some decoders take other line ends than the standard's, which a name might hold.
     pub fn comment(&self) -> Vec<u8> {
-        let json = crate::raw_object::raw(self);
-        let mut line = String::with_capacity(json.get().len() + 3);
-        line.push_str(": ");
-        for character in json.get().chars() {
+        let mut line = Vec::with_capacity(LONG_COMMENT);
+        line.extend_from_slice(b": ");
+        // It holds text and numbers, so that it can be written.
+        let _never = serde_json::to_writer(&mut line, self);
+        line.push(b'\n');
+        if line.is_ascii() {
+            return line;
+        }
+        let mut ascii = String::with_capacity(2 * line.len());
+        for character in String::from_utf8_lossy(&line).chars() {
             if character.is_ascii() {
-                line.push(character);
+                ascii.push(character);
             } else {
                 for unit in character.encode_utf16(&mut [0; 2]) {
                     // Writing to a string cannot fail.
-                    let _never = write!(line, "\\u{unit:04x}");
+                    let _never = write!(ascii, "\\u{unit:04x}");
                 }
             }
         }
-        line.push('\n');
-        line.into_bytes()
+        ascii.into_bytes()
     }
 }
+
+/// Bytes that most comments find room in.
+const LONG_COMMENT: usize = 192;
 
 /// What of an answer was passed on so far: what our own events repeat, or go on from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
