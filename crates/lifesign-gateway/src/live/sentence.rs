@@ -23,6 +23,7 @@ pub(super) fn of_call(call: &CallNow) -> String {
     let phase = call.phase.unwrap_or(Phase::Queued);
     let mut sentence = match call.state {
         State::Starting => "looking for an upstream".to_owned(),
+        State::Finishing => return "over: its caller has not taken the end yet".to_owned(),
         State::Queued => {
             let place = call.position.map(|at| format!(", place {at}"));
             format!("in line for {upstream}{}", place.unwrap_or_default())

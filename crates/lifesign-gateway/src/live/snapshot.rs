@@ -105,14 +105,16 @@ pub enum State {
     Held,
     /// It waits before it is sent again.
     Retrying,
-    /// It was accepted, and nothing has begun yet; or it is just ending.
+    /// It was accepted, and nothing has begun yet.
     #[default]
     Starting,
+    /// It has ended, and its caller has not taken the end yet.
+    Finishing,
 }
 
 impl State {
     /// Every state, in the order of the summary.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Answering,
         Self::Thinking,
         Self::Alive,
@@ -123,6 +125,7 @@ impl State {
         Self::Held,
         Self::Retrying,
         Self::Starting,
+        Self::Finishing,
     ];
 
     /// Returns the word that stands in JSON.
@@ -138,6 +141,7 @@ impl State {
             Self::Held => "held",
             Self::Retrying => "retrying",
             Self::Starting => "starting",
+            Self::Finishing => "finishing",
         }
     }
 

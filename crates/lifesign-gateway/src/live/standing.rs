@@ -60,6 +60,7 @@ pub(super) fn call_now(call: &LiveCall) -> CallNow {
     };
     let bounds = match seen {
         Some(seen) => running(&seen.bounds, now),
+        None if snapshot.doing == Doing::Ended => Vec::new(),
         None => wall_clock(call, now).into_iter().collect(),
     };
     let started = &call.started;
@@ -123,7 +124,8 @@ fn state(snapshot: &Snapshot, seen: Option<&AttemptNow>) -> State {
         (Doing::Holding { .. }, ..) => State::Held,
         (Doing::RetryWait { .. }, ..) => State::Retrying,
         (Doing::Attempting, Some(readings), Some(seen)) => state_of_attempt(readings, seen),
-        (Doing::Starting | Doing::Attempting | Doing::Ended, ..) => State::Starting,
+        (Doing::Ended, ..) => State::Finishing,
+        (Doing::Starting | Doing::Attempting, ..) => State::Starting,
     }
 }
 

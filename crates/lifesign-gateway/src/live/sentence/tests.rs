@@ -138,6 +138,10 @@ fn what_a_call_waits_for_is_said_with_how_long_still() {
     for (now, said) in [
         (waiting(State::Starting), "looking for an upstream"),
         (
+            call(State::Finishing, Phase::Ended, ages(9, 9, 9, 9)),
+            "over: its caller has not taken the end yet",
+        ),
+        (
             CallNow {
                 position: Some(3),
                 ..waiting(State::Queued)

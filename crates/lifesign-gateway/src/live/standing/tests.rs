@@ -137,3 +137,14 @@ fn the_bounds_that_run_come_in_the_order_in_which_they_run_out() {
     assert_eq!(bounds[0].in_ms, Some(92_000));
     assert_eq!(next(&bounds).unwrap().bound, BoundName::BetweenEvents);
 }
+
+#[test]
+fn a_call_that_is_over_finishes_until_it_is_gone() {
+    let monitor = lifesign::Monitor::new(lifesign::clock::CallClock::start(), 3);
+    let state = || state(&monitor.snapshot(), None);
+
+    assert_eq!(state(), State::Starting);
+    monitor.begin_attempt(1, watch(true));
+    monitor.set_doing(Doing::Ended);
+    assert_eq!(state(), State::Finishing);
+}

@@ -49,7 +49,7 @@ pub(super) fn state_style(state: State, theme: Theme) -> Style {
             theme.warning()
         }
         State::Silent => theme.bad(),
-        State::Connecting | State::Starting => Style::new(),
+        State::Connecting | State::Starting | State::Finishing => Style::new(),
     }
 }
 
