@@ -8,21 +8,16 @@ use lifesign::{Failure, FailureCode, GiveUp, quote};
 /// Returns the note on a turn that ended by `failure`; `is_repeated` where the call was made again
 /// and failed again.
 pub(crate) fn note(failure: &Failure, is_repeated: bool) -> String {
-    let mut note = format!(
-        "[The last turn ended before its answer was complete: {}",
-        what(failure)
-    );
-    if let Some(cause) = cause(failure) {
-        note.push_str(" (");
-        note.push_str(&cause);
-        note.push(')');
-    }
-    note.push('.');
-    if is_repeated && failure.code != FailureCode::Cancelled {
-        note.push_str(" The call was made again and failed again.");
-    }
-    note.push_str(" A reply may still be given if one is owed.]");
-    note
+    let what = match cause(failure) {
+        Some(cause) => format!("{} ({cause})", what(failure)),
+        None => what(failure).to_owned(),
+    };
+    tell(&what, is_repeated && failure.code != FailureCode::Cancelled)
+}
+
+/// Returns the note on a turn whose own wall clock ran out.
+pub(crate) fn out_of_time(is_repeated: bool) -> String {
+    tell("the time allowed for the turn ran out", is_repeated)
 }
 
 /// Returns the note on a turn whose program died, or gave it up without a word.
@@ -32,7 +27,19 @@ pub(crate) fn interrupted() -> String {
         .to_owned()
 }
 
-/// Returns what happened.
+fn tell(what: &str, is_repeated: bool) -> String {
+    let again = if is_repeated {
+        " The call was made again and failed again."
+    } else {
+        ""
+    };
+    format!(
+        "[The last turn ended before its answer was complete: {what}.{again} A reply may still be \
+         given if one is owed.]"
+    )
+}
+
+/// Returns what happened; a wall clock is the call's own here.
 fn what(failure: &Failure) -> &'static str {
     let partial = failure.partial;
     match failure.code {
@@ -71,7 +78,10 @@ fn what(failure: &Failure) -> &'static str {
         FailureCode::TooLarge => "a limit on size was passed",
         FailureCode::Truncated => "the model's server ended the answer early",
         FailureCode::Unreadable => "what came back was no answer of a model",
-        FailureCode::WallClock => "the time allowed for the turn ran out",
+        FailureCode::WallClock if partial => {
+            "the time allowed for one call ran out in the middle of the answer"
+        }
+        FailureCode::WallClock => "the time allowed for one call ran out before an answer began",
         FailureCode::WholeCall => "the call timed out while the answer was still coming",
     }
 }
@@ -153,6 +163,32 @@ mod tests {
             );
             assert!(!note.chars().any(|c| c.is_ascii_digit()), "{note}");
         }
+    }
+
+    #[test]
+    fn a_wall_clock_of_the_call_is_not_called_that_of_the_turn() {
+        let before = failure(FailureCode::WallClock);
+        let mut within = before.clone();
+        within.partial = true;
+
+        let told = [
+            note(&before, false),
+            note(&within, false),
+            out_of_time(false),
+        ];
+
+        let said = [
+            "the time allowed for one call ran out before an answer began",
+            "the time allowed for one call ran out in the middle of the answer",
+            "the time allowed for the turn ran out",
+        ];
+        let said = said.map(|what| {
+            format!(
+                "[The last turn ended before its answer was complete: {what}. A reply may still be \
+                 given if one is owed.]"
+            )
+        });
+        assert_eq!(told, said);
     }
 
     #[test]

@@ -47,11 +47,10 @@ impl TurnOutcome {
         }
     }
 
-    /// Returns how a turn ended whose last call failed so.
+    /// Returns how a turn ended whose last call failed so; a wall clock is the call's own here.
     pub(crate) fn of(failure: &Failure) -> Self {
         match failure.code {
             FailureCode::Cancelled => Self::Cancelled,
-            FailureCode::WallClock => Self::WallTimeout,
             FailureCode::Truncated => Self::Truncated,
             FailureCode::ConnectionLost if failure.partial => Self::Truncated,
             _ => Self::ProviderFailed,

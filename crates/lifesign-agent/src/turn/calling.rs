@@ -11,6 +11,13 @@ use super::run::Run;
 use crate::event::{AgentEvent, Purpose};
 use crate::recovery::Seam;
 
+/// A call that failed.
+pub(super) struct CallFailed {
+    pub(super) failed: Box<Failed>,
+    /// Whether what ended it was the wall clock of the turn, and no limit of the call's own.
+    pub(super) by_turn: bool,
+}
+
 impl Run<'_> {
     /// Makes a call, tells what happens in it, and enters what it took into the books.
     ///
@@ -21,8 +28,8 @@ impl Run<'_> {
         request: Request,
         mut settings: Settings,
         mut seam: Option<Seam>,
-    ) -> Result<Answered, Box<Failed>> {
-        let is_ours = self.limit_to_turn(&mut settings);
+    ) -> Result<Answered, CallFailed> {
+        let is_limited_by_turn = self.limit_to_turn(&mut settings);
         let mut request =
             CallRequest::new(Arc::clone(&self.agent.upstream), request).settings(settings);
         // What becomes of a summary says nothing of the turn, and nobody may let it take longer.
@@ -52,12 +59,13 @@ impl Run<'_> {
         if let Some(rest) = seam.as_mut().and_then(Seam::finish) {
             self.emit(AgentEvent::Call(CallEvent::Text(rest)));
         }
+        let mut by_turn = false;
         if let Err(failed) = &mut ended
             && failed.failure.code == FailureCode::WallClock
-            && is_ours
+            && is_limited_by_turn
         {
-            // The person allowed this much for the turn, not for what was left of it.
-            failed.failure.limit = self.agent.terms.wall_clock;
+            by_turn = true;
+            self.blame_turn(&mut failed.failure);
         }
         let (attempts, elapsed, report) = match &ended {
             Ok(answered) => (&answered.attempts, answered.elapsed, answered.into()),
@@ -76,7 +84,7 @@ impl Run<'_> {
             purpose,
             report: Box::new(report),
         });
-        ended
+        ended.map_err(|failed| CallFailed { failed, by_turn })
     }
 
     /// Tells of what happened in a call, and of text only what is new.

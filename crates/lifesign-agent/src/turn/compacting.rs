@@ -2,6 +2,7 @@
 
 use lifesign::{Failure, FailureCode, Phase};
 
+use super::calling::CallFailed;
 use super::run::{Run, Stop};
 use crate::compaction;
 use crate::event::{AgentEvent, Purpose};
@@ -52,10 +53,16 @@ impl Run<'_> {
             .await
         {
             Ok(answered) => answered,
-            Err(failed) if is_end_of_turn(failed.failure.code) => {
-                return Err(Stop::Failed(Box::new(failed.failure)));
+            Err(CallFailed { failed, by_turn }) => {
+                let failure = failed.failure;
+                if by_turn {
+                    return Err(Stop::OutOfTime(Box::new(failure)));
+                }
+                if failure.code == FailureCode::Cancelled {
+                    return Err(Stop::Failed(Box::new(failure)));
+                }
+                return Ok(Err(failure));
             }
-            Err(failed) => return Ok(Err(failed.failure)),
         };
         let summary = answered.answer.text;
         if summary.trim().is_empty() {
@@ -66,10 +73,6 @@ impl Run<'_> {
         self.emit(AgentEvent::Compacted { entries: keep_from });
         Ok(Ok(()))
     }
-}
-
-const fn is_end_of_turn(code: FailureCode) -> bool {
-    matches!(code, FailureCode::Cancelled | FailureCode::WallClock)
 }
 
 fn nothing_to_sum_up() -> Failure {

@@ -39,14 +39,28 @@ impl Run<'_> {
         failure: Failure,
     ) -> Result<TurnReport, TranscriptError> {
         let wake_at = self.schedule(&failure);
-        let report = TurnReport {
-            failure: Some(FailureReport::from(&failure)),
-            sentence: Some(failure.sentence()),
-            note: Some(note::note(&failure, self.is_repeated)),
-            wake_at,
-            ..self.report(TurnOutcome::of(&failure))
-        };
+        let note = note::note(&failure, self.is_repeated);
+        let report = self.failed_report(&failure, TurnOutcome::of(&failure), note);
+        self.close(TurnReport { wake_at, ..report }).await
+    }
+
+    /// Ends a turn whose own wall clock ran out.
+    pub(super) async fn end_out_of_time(
+        &mut self,
+        failure: Failure,
+    ) -> Result<TurnReport, TranscriptError> {
+        let note = note::out_of_time(self.is_repeated);
+        let report = self.failed_report(&failure, TurnOutcome::WallTimeout, note);
         self.close(report).await
+    }
+
+    fn failed_report(&self, failure: &Failure, outcome: TurnOutcome, note: String) -> TurnReport {
+        TurnReport {
+            failure: Some(FailureReport::from(failure)),
+            sentence: Some(failure.sentence()),
+            note: Some(note),
+            ..self.report(outcome)
+        }
     }
 
     async fn close(&mut self, report: TurnReport) -> Result<TurnReport, TranscriptError> {

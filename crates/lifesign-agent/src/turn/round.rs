@@ -2,6 +2,7 @@
 
 use lifesign::{Answered, Failed, FailureCode};
 
+use super::calling::CallFailed;
 use super::run::{Run, Stop};
 use crate::event::{AgentEvent, Purpose};
 use crate::recovery::{self, Continuation, MOST_RECOVERIES, Means, Seam};
@@ -15,7 +16,7 @@ impl Run<'_> {
         let mut recoveries = 0;
         loop {
             if self.remaining().is_some_and(|left| left.is_zero()) {
-                return Err(Stop::Failed(Box::new(self.wall_clock_failure())));
+                return Err(self.out_of_time());
             }
             let means = self.means();
             let mut request = self.request();
@@ -25,10 +26,11 @@ impl Run<'_> {
             let purpose = means.map_or(Purpose::Answer, |_| Purpose::Recovery);
             let settings = self.agent.terms.settings.clone();
             let seam = means.map(|means| Seam::new(self.agent.transcript.broken_text(), means));
-            let failed = match self.call(purpose, request, settings, seam).await {
-                Ok(answered) => return self.take(&answered, means).await,
-                Err(failed) => failed,
-            };
+            let CallFailed { failed, by_turn } =
+                match self.call(purpose, request, settings, seam).await {
+                    Ok(answered) => return self.take(&answered, means).await,
+                    Err(failed) => failed,
+                };
             let is_refused_prefill = means == Some(Means::Prefill)
                 && failed.failure.code == FailureCode::Rejected
                 && self.agent.takes_prefill;
@@ -37,6 +39,9 @@ impl Run<'_> {
                 continue;
             }
             let has_partial = self.keep(&failed, means).await?;
+            if by_turn {
+                return Err(Stop::OutOfTime(Box::new(failed.failure)));
+            }
             if has_partial
                 && recovery::is_recoverable(&failed.failure)
                 && recoveries < MOST_RECOVERIES

@@ -36,8 +36,10 @@ pub(super) struct Run<'a> {
 
 /// Why a turn goes no further.
 pub(super) enum Stop {
-    /// A failure ended it.
+    /// A call failed, by a limit of its own too, or somebody stopped the turn.
     Failed(Box<Failure>),
+    /// The wall clock of the turn itself ran out.
+    OutOfTime(Box<Failure>),
     /// It cannot be written down.
     Unwritten(TranscriptError),
 }
@@ -79,6 +81,7 @@ impl<'a> Run<'a> {
         match self.exchange(beginning).await {
             Ok(said) => self.end_answered(&said).await,
             Err(Stop::Failed(failure)) => self.end_failed(*failure).await,
+            Err(Stop::OutOfTime(failure)) => self.end_out_of_time(*failure).await,
             Err(Stop::Unwritten(error)) => Err(error),
         }
     }
@@ -265,14 +268,11 @@ impl<'a> Run<'a> {
         };
         self.books
             .add_wait(self.clock.elapsed().saturating_sub(began));
-        match stopped {
-            Some(failure) => Err(Stop::Failed(failure)),
-            None => Ok(()),
-        }
+        stopped.map_or(Ok(()), Err)
     }
 
     /// Waits until somebody stops the turn or its wall clock runs out.
-    pub(super) async fn stopped(&self) -> Box<Failure> {
+    pub(super) async fn stopped(&self) -> Stop {
         let wall = async {
             match self.agent.terms.wall_clock {
                 Some(limit) => tokio::time::sleep_until(self.clock.instant(limit)).await,
@@ -282,18 +282,28 @@ impl<'a> Run<'a> {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => {
-                Box::new(Failure::new(FailureCode::Cancelled, Phase::Queued))
+                Stop::Failed(Box::new(Failure::new(FailureCode::Cancelled, Phase::Queued)))
             }
-            () = wall => Box::new(self.wall_clock_failure()),
+            () = wall => self.out_of_time(),
         }
     }
 
-    /// Returns the failure of a turn whose wall clock ran out between calls.
-    pub(super) fn wall_clock_failure(&self) -> Failure {
+    /// Returns the end of a turn whose wall clock ran out between calls.
+    pub(super) fn out_of_time(&self) -> Stop {
         let mut failure = Failure::new(FailureCode::WallClock, Phase::Queued);
         failure.bound = Some(BoundName::WallClock);
-        failure.limit = self.agent.terms.wall_clock;
         failure.origin = Some(Origin::Call);
-        failure
+        self.blame_turn(&mut failure);
+        Stop::OutOfTime(Box::new(failure))
+    }
+
+    /// Says of a wall clock that ran out that it was the turn's: the person allowed all of that, not
+    /// what was left of it for the call.
+    pub(super) fn blame_turn(&self, failure: &mut Failure) {
+        failure.limit = self.agent.terms.wall_clock;
+        failure.named_setting = Some(WALL_CLOCK.to_owned());
     }
 }
+
+/// What sets a turn's wall clock. A call's is `bounds.wall_clock`.
+const WALL_CLOCK: &str = "wall_clock";

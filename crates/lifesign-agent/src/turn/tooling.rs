@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use lifesign::ToolCall;
 use lifesign::clock::CallClock;
-use lifesign::{Failure, FailureCode, ToolCall};
 use serde_json::{Map, Value};
 
 use super::run::{Run, Stop};
@@ -82,7 +82,7 @@ impl Run<'_> {
                 biased;
                 // A result in hand beats whatever ends the turn.
                 next = running.next() => next,
-                failure = self.stopped() => break Some(failure),
+                stop = self.stopped() => break Some(stop),
             };
             let Some((id, result, elapsed)) = next else {
                 break None;
@@ -94,15 +94,15 @@ impl Run<'_> {
         drop(running);
         self.books
             .add_tools(self.clock.elapsed().saturating_sub(began));
-        let Some(failure) = stopped else {
+        let Some(stop) = stopped else {
             return Ok(());
         };
         for id in unfinished {
-            let result = ToolResult::error(stopped_result(&failure));
+            let result = ToolResult::error(stopped_result(&stop));
             self.books.counts.tool_failures += 1;
             self.tell_result(id, result, Duration::ZERO).await?;
         }
-        Err(Stop::Failed(failure))
+        Err(stop)
     }
 
     async fn tell_result(
@@ -172,9 +172,9 @@ fn is_parallel(call: &ToolCall, specs: &[ToolSpec]) -> bool {
         .any(|spec| spec.name == call.name && spec.is_parallel)
 }
 
-fn stopped_result(failure: &Failure) -> &'static str {
-    match failure.code {
-        FailureCode::WallClock => {
+const fn stopped_result(stop: &Stop) -> &'static str {
+    match stop {
+        Stop::OutOfTime(_) => {
             "This call was stopped while it ran, since the time allowed for the turn had run out. \
              How far it got is unknown."
         }

@@ -1,6 +1,7 @@
 //! Making room in a context, and what happens where that fails.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lifesign_agent::{AgentEvent, Purpose};
 use pretty_assertions::assert_eq;
@@ -45,6 +46,39 @@ async fn a_compaction_that_hangs_is_given_up_at_its_bound_and_old_results_are_le
         _ => None,
     });
     assert_eq!(why, Some("raw_silent"));
+    played.assert_sound();
+}
+
+/// The wall clock of the one call was taken for that of the turn, and ended it.
+#[tokio::test]
+async fn a_compaction_that_runs_out_of_its_own_wall_clock_does_not_end_the_turn() {
+    let tools = Arc::new(Tools::default());
+    let look = |id: &str| calls(&[(id, "look", json!({"say": "x".repeat(1_000)}))]);
+    let script = format!(
+        "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\nattempt 4: hold\nattempt 5: answer \"ok\"",
+        look("c1"),
+        look("c2"),
+        look("c3")
+    );
+    let played = Case::new(&script)
+        .tools(&tools)
+        .set("bounds.raw_silence", "20s")
+        .set("bounds.wall_clock", "400ms")
+        .with(|builder| {
+            builder
+                .context_tokens(1_600)
+                .wall_clock(Duration::from_secs(30))
+        })
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("completed", 0), "{:?}", played.report);
+    assert!(played.report.counts.elisions > 0);
+    let why = played.events.iter().find_map(|event| match event {
+        AgentEvent::Elided { failure, .. } => Some(failure.code.name()),
+        _ => None,
+    });
+    assert_eq!(why, Some("wall_clock"));
     played.assert_sound();
 }
 

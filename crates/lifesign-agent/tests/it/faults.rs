@@ -104,6 +104,8 @@ async fn a_wall_clock_that_expires() {
         "the time allowed for the turn ran out.",
         "The 300 ms you allowed ran out while the answer was still coming",
     );
+    let failure = played.report.failure.as_ref().unwrap();
+    assert_eq!(failure.setting.as_deref(), Some("wall_clock"));
     assert_eq!(played.short().len(), 3);
     assert!(
         played.report.text.starts_with("xxx"),
@@ -115,6 +117,43 @@ async fn a_wall_clock_that_expires() {
         played.report.times_ms.working >= 150,
         "{:?}",
         played.report.times_ms
+    );
+}
+
+/// A call's own wall clock was taken for that of the turn, so that a benchmark blamed its own limit.
+#[tokio::test]
+async fn a_wall_clock_of_the_call_alone_is_a_failure_of_the_call() {
+    let dripping = "status 200 sse; repeat 0.03 { text \"x\" } forever";
+    for turn_has_one in [false, true] {
+        let mut case = Case::new(dripping).set("bounds.wall_clock", "250ms");
+        if turn_has_one {
+            case = case.with(|builder| builder.wall_clock(Duration::from_secs(30)));
+        }
+        let played = case.play().await;
+
+        assert_ended(
+            &played,
+            ("provider_failed", 6),
+            "wall_clock",
+            "the time allowed for one call ran out in the middle of the answer.",
+            "The 250 ms you allowed ran out while the answer was still coming",
+        );
+        let failure = played.report.failure.as_ref().unwrap();
+        assert_eq!(failure.setting.as_deref(), Some("bounds.wall_clock"));
+        assert_eq!(played.report.counts.attempts, 1);
+    }
+
+    let played = Case::new("status 200 sse; hold")
+        .set("bounds.raw_silence", "20s")
+        .set("bounds.wall_clock", "250ms")
+        .play()
+        .await;
+    assert_ended(
+        &played,
+        ("provider_failed", 6),
+        "wall_clock",
+        "the time allowed for one call ran out before an answer began.",
+        "The 250 ms you allowed ran out",
     );
 }
 
