@@ -73,17 +73,18 @@ impl<'a> Writer<'a> {
             return 0;
         };
         self.user(&format!("{SUMMARY_FOLLOWS}\n\n{summary}"));
-        // What was asked for is never left to the summary alone.
-        let mut asked = entries
-            .iter()
-            .take(keep_from)
-            .rev()
-            .take_while(|entry| !matches!(entry, Entry::Ended(_)))
-            .filter_map(|entry| match entry {
-                Entry::User { text, .. } => Some(text),
-                _ => None,
-            });
-        if let Some(text) = asked.next() {
+        let mut asked = None;
+        for entry in entries.iter().take(keep_from) {
+            match entry {
+                Entry::User { text, .. } => asked = Some(text),
+                Entry::Ended(Ended { note, .. }) => self.note = note.as_deref(),
+                Entry::Resumed => self.note = None,
+                _ => {}
+            }
+        }
+        // What the kept entries are about is never left to the summary alone.
+        let begins_a_turn = matches!(entries.get(keep_from), Some(Entry::User { .. }));
+        if let Some(text) = asked.filter(|_| !begins_a_turn) {
             self.user(&format!("{ASKED_FOR}\n\n{text}"));
         }
         keep_from

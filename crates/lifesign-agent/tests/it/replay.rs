@@ -317,6 +317,53 @@ fn a_summary_stands_for_what_came_before_and_the_question_stays_word_for_word() 
     assert!(!body.to_string().contains("old"), "{body}");
 }
 
+/// A turn that ended to wait for a limit and went on was taken for one that was over, so that the
+/// model went on with no question.
+#[test]
+fn the_question_of_a_turn_that_went_on_stays_behind_a_summary() {
+    let wire = Wire::OPENAI_CHAT;
+    let ended = |note: Option<&str>| {
+        Entry::Ended(Ended {
+            turn: 1,
+            outcome: TurnOutcome::ProviderFailed,
+            note: note.map(str::to_owned),
+            wake_at: None,
+        })
+    };
+    let round = |id| {
+        let answer = Entry::Answer(said(wire, "", false, &[call(id, true)]));
+        [answer, began(id), result(id)]
+    };
+    let summary = |keep_from| Entry::Compacted {
+        summary: "sum".to_owned(),
+        keep_from,
+    };
+    let first = |entries: Vec<Entry>| {
+        let body = assert_accepted(&transcript(entries), wire);
+        body["messages"][0]["content"].as_str().unwrap().to_owned()
+    };
+
+    let mut gone_on = vec![user("the question")];
+    gone_on.extend(round("c1"));
+    gone_on.extend([ended(Some("[It failed.]")), Entry::Resumed]);
+    gone_on.extend(round("c2"));
+    gone_on.push(summary(7));
+    let mut next = vec![user("the question")];
+    next.extend(round("c1"));
+    next.extend([ended(Some("[It failed.]")), user("the next")]);
+    next.extend(round("c2"));
+    next.push(summary(6));
+
+    let gone_on = first(gone_on);
+    assert!(
+        gone_on.ends_with("word for word:\n\nthe question"),
+        "{gone_on}"
+    );
+    // What the next turn begins with is not summed up with the one before.
+    let next = first(next);
+    assert!(next.ends_with("sum\n\n[It failed.]\n\nthe next"), "{next}");
+}
+
 #[test]
 fn a_result_that_was_left_out_says_so() {
     let wire = Wire::OPENAI_CHAT;
