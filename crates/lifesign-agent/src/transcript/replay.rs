@@ -3,12 +3,15 @@
 //! What came by the same wire goes back byte for byte; what came by another is told in the words
 //! that every wire has. Whatever the transcript holds, each call is followed by exactly one result.
 
+mod names;
+mod own_calls;
 mod spoken;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use lifesign::{Content, Message, Role, Wire};
 
+use self::names::Ids;
 use self::spoken::Spoken;
 use super::entry::{Ended, Entry};
 
@@ -37,17 +40,19 @@ struct Writer<'a> {
     messages: Vec<Message>,
     /// What the model is saying, until something else follows.
     spoken: Spoken<'a>,
-    /// The calls that want a result, by the id that the request has for them, in their order.
+    /// The calls that want a result, in their order.
     wanted: Vec<Wanted>,
     note: Option<&'a str>,
+    ids: Ids,
 }
 
 /// A call that wants a result.
 struct Wanted {
+    /// The id that the transcript has for it.
     id: String,
     name: String,
-    /// Whether the request holds the call, so that a result may be paired with it.
-    is_sent: bool,
+    /// The id that the request has for it, where it holds the call.
+    sent: Option<String>,
     has_begun: bool,
     result: Option<(String, bool)>,
 }
@@ -60,6 +65,7 @@ impl<'a> Writer<'a> {
             spoken: Spoken::default(),
             wanted: Vec::new(),
             note: None,
+            ids: Ids::new(wire),
         }
     }
 
@@ -149,12 +155,12 @@ impl<'a> Writer<'a> {
     fn want(&mut self) {
         let spoken = std::mem::take(&mut self.spoken);
         let calls = spoken.calls();
-        let (content, sent) = spoken.content(self.wire);
+        let (content, sent) = spoken.content(self.wire, &mut self.ids);
         for call in &calls {
             self.wanted.push(Wanted {
                 id: call.id.clone(),
                 name: call.name.clone(),
-                is_sent: sent.contains(&call.id),
+                sent: sent.get(&call.id).cloned(),
                 has_begun: false,
                 result: None,
             });
@@ -179,15 +185,10 @@ impl<'a> Writer<'a> {
                 let text = if call.has_begun { UNKNOWN } else { NOT_RUN };
                 (text.to_owned(), true)
             });
-            if call.is_sent {
-                self.push(Content::ToolResult {
-                    id: call.id,
-                    text,
-                    is_error,
-                });
-            } else {
+            match call.sent {
+                Some(id) => self.push(Content::ToolResult { id, text, is_error }),
                 // The provider has no such call, so its result is told in words.
-                untold.push(format!("The call of the tool `{}`: {text}", call.name));
+                None => untold.push(format!("The call of the tool `{}`: {text}", call.name)),
             }
         }
         for text in untold {
@@ -197,6 +198,12 @@ impl<'a> Writer<'a> {
 
     /// Adds what the user says; texts that follow one another become one.
     fn user(&mut self, text: &str) {
+        // No wire need take a message of nothing, and one does not.
+        let text = if text.trim().is_empty() {
+            NOTHING
+        } else {
+            text
+        };
         if let Some(Message {
             role: Role::User,
             content,
@@ -221,29 +228,9 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Returns the ids of the calls in `parts`, in the words of `wire`.
-fn calls_in(parts: &[String], wire: Wire) -> BTreeSet<String> {
-    let mut ids = BTreeSet::new();
-    for part in parts {
-        let part: BTreeMap<String, serde_json::Value> =
-            serde_json::from_str(part).unwrap_or_default();
-        let text = |name: &str| part.get(name).and_then(serde_json::Value::as_str);
-        if wire == Wire::OPENAI_CHAT {
-            let calls = part.get("tool_calls").and_then(|calls| calls.as_array());
-            let of_calls = calls.into_iter().flatten();
-            ids.extend(of_calls.filter_map(|call| call["id"].as_str().map(str::to_owned)));
-        } else if wire == Wire::ANTHROPIC {
-            if text("type") == Some("tool_use") {
-                ids.extend(text("id").map(str::to_owned));
-            }
-        } else if matches!(text("type"), Some("function_call" | "custom_tool_call")) {
-            ids.extend(text("call_id").map(str::to_owned));
-        }
-    }
-    ids
-}
-
 const SUMMARY_FOLLOWS: &str = "What was said before this was summed up to save room. The summary:";
+
+const NOTHING: &str = "[a message without text]";
 
 const ASKED_FOR: &str = "What was asked for last, word for word:";
 

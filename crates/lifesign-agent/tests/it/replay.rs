@@ -77,7 +77,8 @@ fn said(wire: Wire, text: &str, thought: bool, calls: &[ToolCall]) -> Said {
                 parts.push(json!({"type": "text", "text": text}));
             }
             parts.extend(whole.map(|call| {
-                json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {"at": 1}})
+                let input: Value = serde_json::from_str(&call.arguments).unwrap();
+                json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
             }));
         }
         _ => {
@@ -396,6 +397,126 @@ fn arguments_that_are_no_object_still_reach_a_wire_that_takes_nothing_else() {
     assert_eq!(*input, json!({"arguments": "[1]"}));
 }
 
+/// Some servers count their calls from the beginning in each answer; the wires want an id to name one
+/// call of the conversation, and have patterns for it.
+#[test]
+fn every_call_has_an_id_that_the_wire_takes_and_its_own_result() {
+    for came_by in Wire::ALL {
+        let round = |said_of: &str| {
+            let calls = [call("functions.look:0", true), call("call_0", true)];
+            let answer = Entry::Answer(said(came_by, said_of, false, &calls));
+            let result = |id: &str| {
+                Entry::ToolEnded(Ran {
+                    id: id.to_owned(),
+                    text: format!("{said_of} {id}"),
+                    is_error: false,
+                })
+            };
+            let (first, second) = (result("functions.look:0"), result("call_0"));
+            [
+                answer,
+                began("functions.look:0"),
+                began("call_0"),
+                second,
+                first,
+            ]
+        };
+        let entries = [user("go")]
+            .into_iter()
+            .chain(round("one"))
+            .chain(round("two"));
+        let talk = transcript(entries);
+
+        for wire in Wire::ALL {
+            let body = assert_accepted(&talk, wire);
+
+            let is_its_own = came_by == wire && wire == Wire::OPENAI_CHAT;
+            let odd = if is_its_own {
+                "functions.look:0"
+            } else {
+                "functions_look_0"
+            };
+            let expected = [
+                (odd.to_owned(), "one functions.look:0"),
+                ("call_0".to_owned(), "one call_0"),
+                (format!("{odd}_2"), "two functions.look:0"),
+                ("call_0_2".to_owned(), "two call_0"),
+            ];
+            let expected = expected.map(|(id, text)| (id, text.to_owned()));
+            assert_eq!(results(&body, wire), expected, "{came_by} to {wire}");
+            assert_eq!(body, assert_accepted(&talk, wire));
+        }
+    }
+}
+
+/// Returns the id and the text of each result in a body.
+fn results(body: &Value, wire: Wire) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let list = |name: &str| body[name].as_array().unwrap().clone();
+    match wire.name() {
+        "openai-chat" => list("messages")
+            .iter()
+            .filter(|message| message["role"] == "tool")
+            .map(|message| (text(&message["tool_call_id"]), text(&message["content"])))
+            .collect(),
+        "anthropic" => list("messages")
+            .iter()
+            .filter_map(|message| message["content"].as_array())
+            .flatten()
+            .filter(|block| block["type"] == "tool_result")
+            .map(|block| (text(&block["tool_use_id"]), text(&block["content"])))
+            .collect(),
+        _ => list("input")
+            .iter()
+            .filter(|item| item["type"] == "function_call_output")
+            .map(|item| (text(&item["call_id"]), text(&item["output"])))
+            .collect(),
+    }
+}
+
+/// A number that no float holds is still what the model wrote.
+#[test]
+fn what_is_named_anew_is_else_as_it_came() {
+    let mut large = call("call_0", true);
+    large.arguments = "{\"at\":12345678901234567890123}".to_owned();
+    let answer = Said {
+        wire: "anthropic".to_owned(),
+        tool_calls: vec![large],
+        parts: vec![
+            r#"{"type":"tool_use","id":"call_0","name":"look","input":{"at":12345678901234567890123}}"#
+                .to_owned(),
+        ],
+        ..Said::default()
+    };
+    let round = || {
+        [
+            Entry::Answer(answer.clone()),
+            began("call_0"),
+            result("call_0"),
+        ]
+    };
+    let entries = [user("go")].into_iter().chain(round()).chain(round());
+    let talk = transcript(entries);
+
+    let mut request = lifesign::Request::new("m");
+    request.messages = talk.messages(Wire::ANTHROPIC);
+    let body = String::from_utf8(Wire::ANTHROPIC.encode(&request).unwrap()).unwrap();
+
+    assert_eq!(body.matches("12345678901234567890123").count(), 2, "{body}");
+    assert!(body.contains("\"id\":\"call_0_2\""), "{body}");
+}
+
+#[test]
+fn what_a_person_says_without_words_is_told_as_that() {
+    for text in ["", " \n"] {
+        let talk = transcript([user(text)]);
+        for wire in Wire::ALL {
+            let body = assert_accepted(&talk, wire).to_string();
+            assert!(body.contains("[a message without text]"), "{body}");
+        }
+    }
+}
+
 /// What a model may do in one go, and what may become of it.
 #[derive(Clone, Debug)]
 enum Step {
@@ -405,6 +526,8 @@ enum Step {
         thought: bool,
         own_words: bool,
         calls: Vec<(bool, u8)>,
+        /// How the wire calls its calls.
+        ids: usize,
     },
     BreakOff {
         wire: usize,
@@ -412,7 +535,9 @@ enum Step {
         thought: bool,
         is_gone_on_with: bool,
     },
-    Ask,
+    Ask {
+        text: usize,
+    },
     End,
     Resume,
 }
@@ -420,16 +545,36 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let calls = prop::collection::vec((any::<bool>(), 0_u8..3), 0..3);
     prop_oneof![
-        4 => (0_usize..3, 0_usize..3, any::<bool>(), any::<bool>(), calls).prop_map(
-            |(wire, text, thought, own_words, calls)| Step::Say { wire, text, thought, own_words, calls }
+        4 => (0_usize..3, 0_usize..3, any::<bool>(), any::<bool>(), calls, 0_usize..4).prop_map(
+            |(wire, text, thought, own_words, calls, ids)| {
+                Step::Say { wire, text, thought, own_words, calls, ids }
+            }
         ),
         2 => (0_usize..3, 0_usize..3, any::<bool>(), any::<bool>()).prop_map(
             |(wire, text, thought, is_gone_on_with)| Step::BreakOff { wire, text, thought, is_gone_on_with }
         ),
-        1 => Just(Step::Ask),
+        1 => (0_usize..3).prop_map(|text| Step::Ask { text }),
         1 => Just(Step::End),
         1 => Just(Step::Resume),
     ]
+}
+
+/// Returns a call as the servers of a wire may call it; those of Chat Completions get back what they
+/// said, so theirs is nothing that another of them would refuse.
+fn named(wire: usize, ids: usize, number: usize, at: usize, is_whole: bool) -> ToolCall {
+    let is_chat = Wire::ALL[wire] == Wire::OPENAI_CHAT;
+    let id = match ids {
+        0 => format!("c{number}"),
+        1 => format!("call_{at}"),
+        2 => format!("functions.look:{at}"),
+        _ if is_chat => format!("call_{at}"),
+        _ => format!("{at}{}", "\u{e4}".repeat(70)),
+    };
+    let mut call = call(&id, is_whole);
+    if ids == 3 && !is_chat {
+        call.name = "look at/it".repeat(20);
+    }
+    call
 }
 
 fn entries(steps: Vec<Step>) -> Vec<Entry> {
@@ -444,9 +589,10 @@ fn entries(steps: Vec<Step>) -> Vec<Entry> {
                 thought,
                 own_words,
                 calls,
+                ids,
             } => {
                 let of_answer: Vec<ToolCall> = (0..calls.len())
-                    .map(|at| call(&format!("c{}", number + at), calls[at].0))
+                    .map(|at| named(wire, ids, number + at, at, calls[at].0))
                     .collect();
                 number += calls.len();
                 let text = ["", " \n", "text"][text];
@@ -478,8 +624,8 @@ fn entries(steps: Vec<Step>) -> Vec<Entry> {
                 entries.push(partial(broken));
                 continues = is_gone_on_with;
             }
-            Step::Ask => {
-                entries.push(user("and?"));
+            Step::Ask { text } => {
+                entries.push(user(["", " \n", "and?"][text]));
                 continues = false;
             }
             Step::End => {

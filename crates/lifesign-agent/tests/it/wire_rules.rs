@@ -28,9 +28,23 @@ pub(crate) fn assert_body(body: &Value, wire: Wire) {
     assert_eq!(problem, None, "{wire} refuses {body:#}");
 }
 
-/// Each message with calls is followed by one result for each of them, and by nothing else first.
+/// Returns whether a text has between one character and `longest`, all of which are letters, digits,
+/// `_` and `-`.
+fn is_name(text: &Value, longest: usize) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let text = text.as_str().unwrap_or_default();
+    (1..=longest).contains(&text.len()) && text.chars().all(fits)
+}
+
+fn is_blank(text: &Value) -> bool {
+    text.as_str().is_none_or(|text| text.trim().is_empty())
+}
+
+/// Each message with calls is followed by one result for each of them, and by nothing else first. An
+/// id has at most 40 characters and names one call.
 fn chat(body: &Value) -> Option<String> {
     let mut open = BTreeSet::new();
+    let mut known = BTreeSet::new();
     for message in body["messages"].as_array()? {
         let role = message["role"].as_str().unwrap_or_default();
         if role == "tool" {
@@ -47,7 +61,7 @@ fn chat(body: &Value) -> Option<String> {
             return Some(format!("a role {role:?}"));
         }
         let calls = message["tool_calls"].as_array();
-        if role != "assistant" && message["content"].as_str() == Some("") {
+        if role != "assistant" && is_blank(&message["content"]) {
             return Some("a message without content".to_owned());
         }
         if role == "assistant" && message["content"].is_null() && calls.is_none() {
@@ -56,10 +70,13 @@ fn chat(body: &Value) -> Option<String> {
         for call in calls.into_iter().flatten() {
             let id = call["id"].as_str().unwrap_or_default();
             let is_whole = call["type"] == "function"
-                && call["function"]["name"].is_string()
+                && is_name(&call["function"]["name"], 64)
                 && call["function"]["arguments"].is_string();
-            if !is_whole || id.is_empty() || !open.insert(id) {
+            if !is_whole || !(1..=40).contains(&id.len()) {
                 return Some(format!("a call that is none: {call}"));
+            }
+            if !known.insert(id) || !open.insert(id) {
+                return Some(format!("an id twice: {id:?}"));
             }
         }
     }
@@ -67,9 +84,10 @@ fn chat(body: &Value) -> Option<String> {
 }
 
 /// Blocks are not empty, thinking is signed, and the message behind one with calls begins with
-/// their results.
+/// their results. An id is a name, as that of a tool, and names one call.
 fn anthropic(body: &Value) -> Option<String> {
     let mut open = BTreeSet::new();
+    let mut known = BTreeSet::new();
     for (at, message) in body["messages"].as_array()?.iter().enumerate() {
         let role = message["role"].as_str().unwrap_or_default();
         if at == 0 && role != "user" {
@@ -94,22 +112,22 @@ fn anthropic(body: &Value) -> Option<String> {
                 return Some(format!("no result of {open:?}"));
             }
             match (kind, role) {
-                ("text", _)
-                    if block["text"]
-                        .as_str()
-                        .is_some_and(|text| !text.trim().is_empty()) => {}
+                ("text", _) if !is_blank(&block["text"]) => {}
                 ("thinking", "assistant")
                     if block["signature"]
                         .as_str()
                         .is_some_and(|sig| !sig.is_empty()) => {}
-                ("tool_use", "assistant") if block["input"].is_object() => {}
+                ("tool_use", "assistant")
+                    if block["input"].is_object()
+                        && is_name(&block["id"], 64)
+                        && is_name(&block["name"], 128) => {}
                 ("tool_result", "user") if open.remove(&id("tool_use_id")) => {}
                 _ => return Some(format!("a block that is none: {block}")),
             }
         }
         for block in blocks.iter().filter(|block| block["type"] == "tool_use") {
             let id = block["id"].as_str().unwrap_or_default();
-            if id.is_empty() || !open.insert(id.to_owned()) {
+            if !known.insert(id.to_owned()) || !open.insert(id.to_owned()) {
                 return Some(format!("an id twice: {id:?}"));
             }
         }
@@ -117,9 +135,11 @@ fn anthropic(body: &Value) -> Option<String> {
     (!open.is_empty()).then(|| format!("no result of {open:?}"))
 }
 
-/// Each call has one output behind it, and each reasoning item something that it led to.
+/// Each call has one output behind it, and each reasoning item something that it led to. An id has at
+/// most 64 characters and names one call.
 fn responses(body: &Value) -> Option<String> {
     let mut open = BTreeSet::new();
+    let mut known = BTreeSet::new();
     let mut thought = false;
     for item in body["input"].as_array()? {
         let kind = item["type"].as_str().unwrap_or("message");
@@ -136,12 +156,14 @@ fn responses(body: &Value) -> Option<String> {
                     "input_text"
                 };
                 let is_whole = match &item["content"] {
-                    Value::String(text) => !text.is_empty(),
+                    text @ Value::String(_) => !is_blank(text),
                     Value::Array(parts) => {
                         // Parts of the model's own come with the id of their message.
                         (wanted == "input_text" || item["id"].is_string())
                             && !parts.is_empty()
                             && parts.iter().all(|part| part["type"] == wanted)
+                            && (item["role"] == "assistant"
+                                || parts.iter().all(|part| !is_blank(&part["text"])))
                     }
                     _ => false,
                 };
@@ -153,8 +175,12 @@ fn responses(body: &Value) -> Option<String> {
                 }
             }
             "function_call" => {
-                if id.is_empty() || !item["arguments"].is_string() || !open.insert(id) {
+                let is_whole = item["arguments"].is_string() && is_name(&item["name"], 64);
+                if !is_whole || !(1..=64).contains(&id.len()) {
                     return Some(format!("a call that is none: {item}"));
+                }
+                if !known.insert(id) || !open.insert(id) {
+                    return Some(format!("an id twice: {id:?}"));
                 }
             }
             "function_call_output" => {

@@ -1,12 +1,11 @@
 //! What the model said in one go, whether it came whole or was gone on with.
 
-use std::collections::BTreeSet;
-
 use lifesign::{Content, RoundTrip, ToolCall, Wire};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use super::calls_in;
+use super::names::{Ids, tool_name};
+use super::own_calls::{Sent, renamed};
 use crate::transcript::entry::Said;
 
 /// Partials, and what they were completed with, if they were.
@@ -36,13 +35,13 @@ impl<'a> Spoken<'a> {
             .unwrap_or_default()
     }
 
-    /// Returns what is sent back by `wire`, and the ids of the calls in it.
-    pub(super) fn content(&self, wire: Wire) -> (Vec<Content>, BTreeSet<String>) {
+    /// Returns what is sent back by `wire`, and the calls in it.
+    pub(super) fn content(&self, wire: Wire, ids: &mut Ids) -> (Vec<Content>, Sent) {
         match (self.whole, self.partials.as_slice()) {
-            (Some(whole), []) => whole_alone(whole, wire),
-            (Some(whole), _) => self.joined(whole, wire),
-            (None, [partial]) => (broken_off(partial, wire), BTreeSet::new()),
-            (None, _) => (text(self.text()), BTreeSet::new()),
+            (Some(whole), []) => whole_alone(whole, wire, ids),
+            (Some(whole), _) => self.joined(whole, wire, ids),
+            (None, [partial]) => (broken_off(partial, wire), Sent::new()),
+            (None, _) => (text(self.text()), Sent::new()),
         }
     }
 
@@ -53,17 +52,19 @@ impl<'a> Spoken<'a> {
     }
 
     /// Returns an answer together with the partials that it goes on from.
-    fn joined(&self, whole: &Said, wire: Wire) -> (Vec<Content>, BTreeSet<String>) {
+    fn joined(&self, whole: &Said, wire: Wire, ids: &mut Ids) -> (Vec<Content>, Sent) {
         if whole.wire != wire.name() || whole.parts.is_empty() {
-            return in_plain_words(whole, self.text(), wire);
+            return in_plain_words(whole, self.text(), wire, ids);
         }
-        let ids = calls_in(&whole.parts, wire);
+        let mut sent = Sent::new();
         let before: String = self.partials.iter().map(|said| said.new_text()).collect();
         let content = if wire == Wire::OPENAI_CHAT {
             match chat_message(&whole.parts, &self.text()) {
-                Some(part) if says_something(&part) => round_trip([part].into_iter()),
+                Some(part) if says_something(&part) => {
+                    round_trip([renamed(part, wire, ids, &mut sent)].into_iter())
+                }
                 Some(_) => Vec::new(),
-                None => return in_plain_words(whole, self.text(), wire),
+                None => return in_plain_words(whole, self.text(), wire, ids),
             }
         } else if wire == Wire::ANTHROPIC {
             // Thinking stands before text wherever tools are called, so the text goes in between.
@@ -72,24 +73,30 @@ impl<'a> Spoken<'a> {
             let rest = rest.into_iter().filter(|(kind, _)| kind != "text");
             let mut content = round_trip(thinking.into_iter().map(|(_, part)| part));
             content.extend(text(self.text()));
-            content.extend(round_trip(rest.map(|(_, part)| part)));
+            let rest = rest.map(|(_, part)| renamed(part, wire, ids, &mut sent));
+            content.extend(round_trip(rest));
             content
         } else {
             let mut content = text(before);
-            content.extend(round_trip(own_words(&whole.parts, wire)));
+            let own = own_words(&whole.parts, wire);
+            content.extend(round_trip(
+                own.map(|part| renamed(part, wire, ids, &mut sent)),
+            ));
             content
         };
-        (content, ids)
+        (content, sent)
     }
 }
 
 /// Returns an answer that came in one piece.
-fn whole_alone(whole: &Said, wire: Wire) -> (Vec<Content>, BTreeSet<String>) {
+fn whole_alone(whole: &Said, wire: Wire, ids: &mut Ids) -> (Vec<Content>, Sent) {
     if whole.wire == wire.name() && !whole.parts.is_empty() {
-        let content = round_trip(own_words(&whole.parts, wire));
-        return (content, calls_in(&whole.parts, wire));
+        let mut sent = Sent::new();
+        let own = own_words(&whole.parts, wire);
+        let content = round_trip(own.map(|part| renamed(part, wire, ids, &mut sent)));
+        return (content, sent);
     }
-    in_plain_words(whole, whole.text.clone(), wire)
+    in_plain_words(whole, whole.text.clone(), wire, ids)
 }
 
 /// Returns the parts that came by `wire` and that it takes back.
@@ -107,18 +114,19 @@ fn own_words(parts: &[String], wire: Wire) -> impl Iterator<Item = Box<RawValue>
 }
 
 /// Returns an answer in the words that every wire has.
-fn in_plain_words(whole: &Said, said: String, wire: Wire) -> (Vec<Content>, BTreeSet<String>) {
+fn in_plain_words(whole: &Said, said: String, wire: Wire, ids: &mut Ids) -> (Vec<Content>, Sent) {
     let mut content = text(said);
-    let mut ids = BTreeSet::new();
+    let mut sent = Sent::new();
     for call in whole.tool_calls.iter().filter(|call| call.complete) {
-        ids.insert(call.id.clone());
+        let id = ids.give(&call.id, &whole.wire);
+        sent.insert(call.id.clone(), id.clone());
         content.push(Content::ToolCall {
-            id: call.id.clone(),
-            name: call.name.clone(),
+            id,
+            name: tool_name(&call.name, &whole.wire, wire),
             arguments: arguments(&call.arguments, wire),
         });
     }
-    (content, ids)
+    (content, sent)
 }
 
 /// Returns what may be sent back of a message that broke off.

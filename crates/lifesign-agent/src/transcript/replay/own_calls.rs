@@ -1,0 +1,92 @@
+//! Tool calls in a provider's own words, with the ids that the request has for them.
+//!
+//! What needs no other name is not touched: it goes back byte for byte.
+
+use std::collections::BTreeMap;
+
+use lifesign::Wire;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::names::{Ids, tool_name};
+
+/// The calls that a request holds: the id that each has in the transcript, and the one in the request.
+pub(super) type Sent = BTreeMap<String, String>;
+
+/// An object of which one field is of interest.
+type Fields = BTreeMap<String, Box<RawValue>>;
+
+/// Returns a part of an answer by `wire` with the request's names in it, and notes its calls.
+pub(super) fn renamed(
+    part: Box<RawValue>,
+    wire: Wire,
+    ids: &mut Ids,
+    sent: &mut Sent,
+) -> Box<RawValue> {
+    let Ok(mut fields) = serde_json::from_str::<Fields>(part.get()) else {
+        return part;
+    };
+    let kind = text(&fields, "type").unwrap_or_default();
+    let mut naming = Naming { wire, ids, sent };
+    let is_changed = if wire == Wire::OPENAI_CHAT {
+        naming.message(&mut fields)
+    } else if wire == Wire::ANTHROPIC {
+        kind == "tool_use" && naming.call(&mut fields, "id")
+    } else {
+        matches!(kind.as_str(), "function_call" | "custom_tool_call")
+            && naming.call(&mut fields, "call_id")
+    };
+    if !is_changed {
+        return part;
+    }
+    to_raw_value(&fields).unwrap_or(part)
+}
+
+struct Naming<'a> {
+    wire: Wire,
+    ids: &'a mut Ids,
+    sent: &'a mut Sent,
+}
+
+impl Naming<'_> {
+    /// Names the calls in a message of Chat Completions, and returns whether any is named anew.
+    fn message(&mut self, message: &mut Fields) -> bool {
+        let calls = message.get("tool_calls").map(|calls| calls.get());
+        let calls = calls.and_then(|calls| serde_json::from_str::<Vec<Fields>>(calls).ok());
+        let Some(mut calls) = calls else {
+            return false;
+        };
+        let mut is_changed = false;
+        for call in &mut calls {
+            is_changed |= self.call(call, "id");
+        }
+        is_changed && set(message, "tool_calls", &calls)
+    }
+
+    /// Names a call, and returns whether anew. A function of Chat Completions has its name deeper
+    /// down, and keeps it.
+    fn call(&mut self, call: &mut Fields, id_field: &str) -> bool {
+        let Some(id) = text(call, id_field) else {
+            return false;
+        };
+        let given = self.ids.give(&id, self.wire.name());
+        let mut is_changed = given != id && set(call, id_field, &given);
+        self.sent.insert(id, given);
+        if let Some(name) = text(call, "name") {
+            let fit = tool_name(&name, self.wire.name(), self.wire);
+            is_changed |= fit != name && set(call, "name", &fit);
+        }
+        is_changed
+    }
+}
+
+fn text(fields: &Fields, name: &str) -> Option<String> {
+    serde_json::from_str(fields.get(name)?.get()).ok()
+}
+
+fn set(fields: &mut Fields, name: &str, value: &impl serde::Serialize) -> bool {
+    let Ok(value) = to_raw_value(value) else {
+        return false;
+    };
+    fields.insert(name.to_owned(), value);
+    true
+}
