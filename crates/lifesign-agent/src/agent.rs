@@ -232,6 +232,9 @@ impl AgentBuilder {
 
     /// Sets how many tokens the model's context has. Near it, what was said long ago is replaced by
     /// a summary. Default: unknown, so nothing is.
+    ///
+    /// Where no summary can be made the oldest tool results are left out. It is tried again in the
+    /// next turn, or once the context has grown by a tenth of this.
     pub fn context_tokens(mut self, tokens: u64) -> Self {
         self.context_tokens = Some(tokens);
         self

@@ -111,12 +111,21 @@ const FULL: u64 = 80;
 /// How full it is after results were left out, in hundredths.
 const ROOMY: u64 = 60;
 
+/// By how much more, in hundredths, a summary is tried again that could not be made.
+const GROWN: u64 = 10;
+
 /// Returns how many tokens are too many, where they are `tokens` of `limit` and that is near it.
 pub(crate) const fn excess(tokens: u64, limit: u64) -> Option<u64> {
     if tokens < limit / 100 * FULL {
         return None;
     }
     Some(tokens.saturating_sub(limit / 100 * ROOMY))
+}
+
+/// Returns by how many tokens a context of `limit` has to grow before a summary is tried again that
+/// could not be made.
+pub(crate) const fn growth(limit: u64) -> u64 {
+    limit / 100 * GROWN
 }
 
 fn entry_bytes(entry: &Entry) -> u64 {

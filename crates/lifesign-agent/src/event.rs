@@ -112,7 +112,9 @@ pub enum AgentEvent {
         /// Entries that are no longer sent.
         entries: usize,
     },
-    /// No summary could be made, so the oldest tool results are left out.
+    /// No summary could be made, so the oldest tool results are left out, as far as there are any.
+    ///
+    /// It follows each summary that failed, and what is left out afterwards without another one.
     Elided {
         /// Why there is none.
         failure: Box<Failure>,

@@ -157,12 +157,12 @@ impl Transcript {
     ///
     /// Every tool call in it has exactly one result behind it, and every result its call.
     pub fn messages(&self, wire: Wire) -> Vec<Message> {
-        replay::messages(&self.entries, wire)
+        self.messages_before(self.entries.len(), wire)
     }
 
-    /// Returns the beginning of a conversation, up to but without entry `to`.
-    pub(crate) fn messages_of(entries: &[Entry], to: usize, wire: Wire) -> Vec<Message> {
-        replay::messages(entries.get(..to).unwrap_or(entries), wire)
+    /// Returns the conversation up to but without entry `to`; what was left out of it later stays so.
+    pub(crate) fn messages_before(&self, to: usize, wire: Wire) -> Vec<Message> {
+        replay::messages(&self.entries, to, wire)
     }
 
     /// Adds an entry, and waits until the disk has it.

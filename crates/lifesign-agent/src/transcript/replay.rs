@@ -15,8 +15,8 @@ use self::names::Ids;
 use self::spoken::Spoken;
 use super::entry::{Ended, Entry};
 
-/// Returns the conversation as the messages of a request.
-pub(super) fn messages(entries: &[Entry], wire: Wire) -> Vec<Message> {
+/// Returns the conversation up to but without entry `to` as the messages of a request.
+pub(super) fn messages(entries: &[Entry], to: usize, wire: Wire) -> Vec<Message> {
     let elided: BTreeSet<usize> = entries
         .iter()
         .filter_map(|entry| match entry {
@@ -26,6 +26,7 @@ pub(super) fn messages(entries: &[Entry], wire: Wire) -> Vec<Message> {
         .flatten()
         .copied()
         .collect();
+    let entries = entries.get(..to).unwrap_or(entries);
     let mut writer = Writer::new(wire);
     let from = writer.begin(entries);
     for (at, entry) in entries.iter().enumerate().skip(from) {

@@ -7,6 +7,7 @@ use lifesign::{BoundName, Failure, FailureCode, Origin, Phase};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Beginning;
+use super::compacting::Unsummed;
 use crate::agent::Agent;
 use crate::cancel::Cancel;
 use crate::event::AgentEvent;
@@ -29,6 +30,8 @@ pub(super) struct Run<'a> {
     pub(super) is_repeated: bool,
     /// Whether the turn was sent again for the answer that is waited for.
     pub(super) is_resent: bool,
+    /// The last summary that could not be made.
+    pub(super) unsummed: Option<Unsummed>,
     /// Rounds of tools since the host's reminder.
     rounds_since_pin: u32,
     events: UnboundedSender<AgentEvent>,
@@ -65,6 +68,7 @@ impl<'a> Run<'a> {
             clock: CallClock::start(),
             is_repeated: false,
             is_resent: false,
+            unsummed: None,
             rounds_since_pin: 0,
             events,
         }

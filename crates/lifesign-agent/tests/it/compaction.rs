@@ -82,6 +82,95 @@ async fn a_compaction_that_runs_out_of_its_own_wall_clock_does_not_end_the_turn(
     played.assert_sound();
 }
 
+/// The model was asked for the same summary in each round, which cost each time and was not told.
+#[tokio::test]
+async fn a_compaction_that_failed_is_told_and_made_again_only_when_the_context_has_grown() {
+    let tools = Arc::new(Tools::default());
+    let look = |id: &str, len: usize| calls(&[(id, "look", json!({"pad": "x".repeat(len)}))]);
+    let script = format!(
+        "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\n\
+         attempt 4: status 500 json; error server_error; eof\n\
+         attempt 5: {}\nattempt 6: {}\nattempt 7: {}\n\
+         attempt 8: answer \"the sum of it\"\nattempt 9: answer \"ok\"",
+        look("c1", 2_000),
+        look("c2", 2_000),
+        look("c3", 2_000),
+        look("c4", 200),
+        look("c5", 200),
+        look("c6", 400),
+    );
+    let played = Case::new(&script)
+        .tools(&tools)
+        .with(|builder| builder.context_tokens(1_600))
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("completed", 0), "{:?}", played.report);
+    let purposes: Vec<_> = played
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            AgentEvent::CallBegan { purpose, .. } => Some(*purpose == Purpose::Compaction),
+            _ => None,
+        })
+        .collect();
+    let expected = [false, false, false, true, false, false, false, true, false];
+    assert_eq!(purposes, expected);
+    // There was nothing to leave out, and that is told once.
+    let told: Vec<_> = played
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            AgentEvent::Elided { failure, results } => Some((failure.code.name(), *results)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [("provider_error", 0)]);
+    assert_eq!(played.report.counts.compactions, 1);
+    played.assert_sound();
+}
+
+/// Results that had been left out came back in the request for the next summary.
+#[tokio::test]
+async fn a_summary_is_made_without_what_was_left_out() {
+    let tools = Arc::new(Tools::default());
+    let look = |id: &str| calls(&[(id, "look", json!({"say": "x".repeat(1_000)}))]);
+    let script = format!(
+        "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\n\
+         attempt 4: status 500 json; error server_error; eof\n\
+         attempt 5: {}\nattempt 6: answer \"the sum of it\"\nattempt 7: answer \"ok\"",
+        look("c1"),
+        look("c2"),
+        look("c3"),
+        look("c4"),
+    );
+    let played = Case::new(&script)
+        .tools(&tools)
+        .with(|builder| builder.context_tokens(1_600))
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("completed", 0), "{:?}", played.report);
+    assert_eq!(
+        (
+            played.report.counts.elisions,
+            played.report.counts.compactions
+        ),
+        (2, 1)
+    );
+    let asked = played.sent(5);
+    let results: Vec<_> = asked["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
+    let left_out = "[left out to save room: 1000 characters of this result]";
+    assert_eq!(results, [left_out; 2]);
+    played.assert_sound();
+}
+
 #[tokio::test]
 async fn a_compaction_sums_up_what_was_said_long_ago() {
     let tools = Arc::new(Tools::default());
