@@ -14,6 +14,7 @@ mod server;
 #[cfg(test)]
 pub(super) mod talker;
 mod tap;
+mod under_way;
 mod ways;
 
 use std::sync::Arc;

@@ -16,6 +16,7 @@ use rmcp::service::{NotificationContext, RequestContext};
 use tokio_util::sync::CancellationToken;
 
 use super::listing::Listing;
+use super::under_way::UnderWay;
 use crate::tools::sampling::Sampler;
 
 /// Our side of a connection to a server.
@@ -26,6 +27,8 @@ pub(super) struct Handler {
     pub(super) sampler: Option<Sampler>,
     /// Set when the server is gone: who is being answered for it stops.
     pub(super) left: CancellationToken,
+    /// The calls that the server is at.
+    pub(super) calls: UnderWay,
 }
 
 impl ClientHandler for Handler {
@@ -54,6 +57,11 @@ impl ClientHandler for Handler {
             biased;
             () = self.left.cancelled() => Err(nobody_waits()),
             () = context.ct.cancelled() => Err(nobody_waits()),
+            // Whose call it is for is not said, but without any it is for none.
+            () = self.calls.none() => {
+                let message = "no tool of this server is called any more, so no model call is made for it";
+                Err(ErrorData::invalid_request(message, None))
+            }
             sampled = sampler.sample(&self.server, params) => sampled,
         }
     }

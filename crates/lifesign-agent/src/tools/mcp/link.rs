@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::handler::Handler;
 use super::program::Program;
 use super::tap::{Listeners, Tap};
+use super::under_way::UnderWay;
 
 /// What a call needs of a connection, also after that has ended.
 #[derive(Clone)]
@@ -18,6 +19,8 @@ pub(super) struct Line {
     pub(super) listeners: Listeners,
     /// Set when nothing comes from the server any more.
     pub(super) left: CancellationToken,
+    /// The calls that the server is at.
+    pub(super) calls: UnderWay,
     program: Option<Program>,
 }
 
@@ -40,6 +43,7 @@ pub(super) struct Link {
     service: RunningService<RoleClient, Handler>,
     listeners: Listeners,
     left: CancellationToken,
+    calls: UnderWay,
     program: Option<Program>,
 }
 
@@ -54,7 +58,7 @@ impl Link {
     where
         T: Transport<RoleClient> + 'static,
     {
-        let left = handler.left.clone();
+        let (left, calls) = (handler.left.clone(), handler.calls.clone());
         let listeners = Listeners::default();
         let tap = Tap::new(transport, listeners.clone(), left.clone());
         match handler.serve(tap).await {
@@ -62,6 +66,7 @@ impl Link {
                 service,
                 listeners,
                 left,
+                calls,
                 program,
             }),
             Err(error) => Err(explain(&error, program.as_ref()).await),
@@ -74,6 +79,7 @@ impl Link {
             peer: self.service.peer().clone(),
             listeners: self.listeners.clone(),
             left: self.left.clone(),
+            calls: self.calls.clone(),
             program: self.program.clone(),
         }
     }

@@ -21,6 +21,7 @@ use super::handler::Handler;
 use super::link::{Line, Link};
 use super::listing::Listing;
 use super::tap::{Listener, Listeners};
+use super::under_way::UnderWay;
 use crate::tools::sampling::Sampler;
 use crate::tools::{ProgressSink, ToolCall, ToolFuture, ToolResult, ToolSpec, Toolbox};
 
@@ -117,6 +118,7 @@ impl McpServer {
             Ok(line) => line,
             Err(why) => return ToolResult::error(format!("{} was not run: {why}", call.name)),
         };
+        let _at_it = line.calls.begin();
         let mut request = CallToolRequest::new(params);
         request.extensions.insert(Listener(progress));
         let sent = line
@@ -224,6 +226,7 @@ async fn open(
         listing: Arc::clone(listing),
         sampler: sampler.cloned(),
         left: CancellationToken::new(),
+        calls: UnderWay::new(),
     };
     let opening = async {
         let link = way.open(handler).await?;

@@ -140,6 +140,15 @@ impl ServerHandler for Talker {
                 format!("{:?}", parts.headers.get("authorization").unwrap())
             }
             "sample" => sample(&context.peer, &arguments).await,
+            "sample later" => {
+                let talker = self.clone();
+                tokio::spawn(async move {
+                    talker.wait_for("later").await;
+                    let told = sample(&context.peer, &arguments).await;
+                    talker.see(format!("told: {told}"));
+                });
+                "soon".to_owned()
+            }
             "sample briefly" => {
                 let request = CreateMessageRequest::new(question(&arguments));
                 let asked = context.peer.send_cancellable_request(

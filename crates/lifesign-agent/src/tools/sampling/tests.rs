@@ -140,15 +140,59 @@ async fn a_server_that_leaves_takes_its_calls_along() {
 #[tokio::test]
 async fn a_tool_call_that_is_dropped_takes_its_model_call_along() {
     let (sampler, standin) = sampler("role; repeat 0.05 { ping } forever").await;
-    let server = start_with(&Talker::with(&[&["sample"]]), Some(sampler)).await;
+    let server = start_with(&Talker::with(&[&["sample", "echo"]]), Some(sampler)).await;
 
     tokio::select! {
         result = ask(&server, "sample", json!({})) => panic!("{}", result.text),
         has_come = standin.wait_for_requests(1, SECOND) => assert!(has_come),
     }
-    drop(server);
 
-    assert!(standin.wait_for_peer_closed(0, SECOND).await.is_some());
+    // The server, which does not take its request back, is still there.
+    assert!(standin.wait_for_peer_closed(0, SECOND / 5).await.is_some());
+    assert!(!ask(&server, "echo", json!({})).await.is_error);
+}
+
+#[tokio::test]
+async fn a_tool_call_that_is_dropped_leaves_the_model_calls_of_others_alone() {
+    let script =
+        "attempt 1: role; repeat 0.05 { ping } forever\nattempt 2: role; +0.2 answer \"x\"";
+    let (sampler, standin) = sampler(script).await;
+    let server = start_with(&Talker::with(&[&["sample"]]), Some(sampler)).await;
+
+    let dropped = async {
+        tokio::select! {
+            result = ask(&server, "sample", json!({})) => panic!("{}", result.text),
+            has_come = standin.wait_for_requests(2, SECOND) => assert!(has_come),
+        }
+    };
+    let other = async {
+        assert!(standin.wait_for_requests(1, SECOND).await);
+        ask(&server, "sample", json!({})).await
+    };
+    let ((), told) = tokio::join!(dropped, other);
+
+    assert_eq!(json_of(&told)["content"]["text"], "x");
+}
+
+#[tokio::test]
+async fn a_server_that_is_at_no_call_may_make_none() {
+    let (sampler, standin) = sampler("answer \"x\"").await;
+    let talker = Talker::with(&[&["sample later"]]);
+    let server = start_with(&talker, Some(sampler)).await;
+
+    assert_eq!(
+        ask(&server, "sample_later", json!({})).await,
+        ToolResult::ok("soon")
+    );
+    talker.see("later");
+    talker
+        .wait_for(
+            "told: {\"code\":-32600,\"message\":\"no tool of this server is called any more, \
+             so no model call is made for it\"}",
+        )
+        .await;
+
+    assert_eq!(standin.requests().len(), 0);
 }
 
 #[tokio::test]
