@@ -3,6 +3,7 @@
 mod calling;
 mod compacting;
 mod ending;
+mod progress;
 mod round;
 mod run;
 mod tooling;
@@ -102,6 +103,7 @@ impl<'a> Turn<'a> {
             // What has happened is told before more happens.
             match self.events.poll_recv(cx) {
                 Poll::Ready(Some(event)) => return Poll::Ready(Some(Ok(event))),
+                // Nobody but the run holds the other end.
                 Poll::Ready(None) => {
                     let end = self.end.take();
                     return Poll::Ready(end.map(|end| end.map(AgentEvent::Ended)));
@@ -109,9 +111,7 @@ impl<'a> Turn<'a> {
                 Poll::Pending => {}
             }
             let Some(run) = &mut self.run else {
-                // A tool that was dropped may still hold an end of the channel.
-                let end = self.end.take();
-                return Poll::Ready(end.map(|end| end.map(AgentEvent::Ended)));
+                return Poll::Pending;
             };
             match run.as_mut().poll(cx) {
                 Poll::Ready(end) => {

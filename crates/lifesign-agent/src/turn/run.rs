@@ -251,10 +251,6 @@ impl<'a> Run<'a> {
         self.events.send(event).unwrap_or_default();
     }
 
-    pub(super) fn events(&self) -> UnboundedSender<AgentEvent> {
-        self.events.clone()
-    }
-
     /// Returns what is left of the turn's wall clock, if it has one.
     pub(super) fn remaining(&self) -> Option<Duration> {
         let limit = self.agent.terms.wall_clock?;

@@ -9,6 +9,7 @@ use lifesign::ToolCall;
 use lifesign::clock::CallClock;
 use serde_json::{Map, Value};
 
+use super::progress::Progress;
 use super::run::{Run, Stop};
 use crate::event::AgentEvent;
 use crate::tools::{self, ProgressSink, ToolResult, ToolSpec, Toolbox};
@@ -44,6 +45,7 @@ impl Run<'_> {
     async fn run_batch(&mut self, batch: Vec<ToolCall>, specs: &[ToolSpec]) -> Result<(), Stop> {
         let began = self.clock.elapsed();
         let mut running = FuturesUnordered::new();
+        let progress = Progress::default();
         let mut unfinished = Vec::new();
         for call in batch {
             let refused = |text: &str| ToolResult::error(text);
@@ -67,13 +69,14 @@ impl Run<'_> {
                     .await?;
                     self.books.counts.tool_calls += 1;
                     unfinished.push(call.id.clone());
+                    let sink = progress.begin(&call.id);
                     let wanted = tools::ToolCall {
                         id: call.id.clone(),
                         name: call.name.clone(),
                         arguments,
                     };
                     self.emit(AgentEvent::ToolBegan { call });
-                    running.push(run(toolbox, wanted, self.progress()));
+                    running.push(run(toolbox, wanted, sink));
                 }
             }
         }
@@ -83,11 +86,23 @@ impl Run<'_> {
                 // A result in hand beats whatever ends the turn.
                 next = running.next() => next,
                 stop = self.stopped() => break Some(stop),
+                newest = progress.read() => {
+                    for (id, progress) in newest {
+                        self.emit(AgentEvent::ToolProgress { id, progress });
+                    }
+                    // Whoever reads the turn comes first, however fast a tool talks.
+                    tokio::task::yield_now().await;
+                    continue;
+                }
             };
             let Some((id, result, elapsed)) = next else {
                 break None;
             };
             unfinished.retain(|other| *other != id);
+            if let Some(progress) = progress.end(&id) {
+                let id = id.clone();
+                self.emit(AgentEvent::ToolProgress { id, progress });
+            }
             self.books.counts.tool_failures += u32::from(result.is_error);
             self.tell_result(id, result, elapsed).await?;
         };
@@ -124,30 +139,16 @@ impl Run<'_> {
         });
         Ok(())
     }
-
-    /// Returns what makes the sink of a call's progress.
-    fn progress(&self) -> impl FnOnce(String) -> ProgressSink + use<> {
-        let events = self.events();
-        move |id| {
-            Arc::new(move |progress| {
-                let id = id.clone();
-                // A tool may tell of its progress when nobody reads the turn any more.
-                events
-                    .send(AgentEvent::ToolProgress { id, progress })
-                    .unwrap_or_default();
-            })
-        }
-    }
 }
 
 async fn run(
     toolbox: Arc<dyn Toolbox>,
     call: tools::ToolCall,
-    progress: impl FnOnce(String) -> ProgressSink,
+    progress: ProgressSink,
 ) -> (String, ToolResult, Duration) {
     let clock = CallClock::start();
     let id = call.id.clone();
-    let result = toolbox.call(call, progress(id.clone())).await;
+    let result = toolbox.call(call, progress).await;
     (id, result, clock.elapsed())
 }
 

@@ -1,9 +1,13 @@
 //! What a turn does where nothing goes wrong, and with tools.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lifesign::{CallEvent, Wire};
+use lifesign_agent::tools::{
+    ProgressSink, ToolCall, ToolFuture, ToolProgress, ToolResult, ToolSpec, Toolbox,
+};
 use lifesign_agent::{AgentEvent, NudgeRule};
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -132,6 +136,60 @@ async fn tools_that_may_run_side_by_side_do_and_the_others_keep_their_place() {
         "{:?}",
         played.report.times_ms
     );
+    played.assert_sound();
+}
+
+/// A tool that says without end how far it is, from a thread of its own and after its end too.
+#[derive(Default)]
+struct Flood {
+    is_over: Arc<AtomicBool>,
+}
+
+impl Toolbox for Flood {
+    fn tools(&self) -> Vec<ToolSpec> {
+        Tools::default().tools()
+    }
+
+    fn call(&self, _: ToolCall, progress: ProgressSink) -> ToolFuture<'_> {
+        let is_over = Arc::clone(&self.is_over);
+        std::thread::spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                progress(ToolProgress {
+                    message: Some("x".repeat(1_000)),
+                    ..ToolProgress::default()
+                });
+            }
+        });
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            ToolResult::ok("done")
+        })
+    }
+}
+
+/// Each word was kept until it was read, and read before anything else happened: the turn never
+/// got on, and its end was not the end.
+#[tokio::test]
+async fn a_tool_that_floods_its_progress_does_not_hold_the_turn_and_says_nothing_after_its_end() {
+    let flood = Arc::new(Flood::default());
+    let script = format!(
+        "attempt 1: {}\nattempt 2: answer \"ok\"",
+        calls(&[("c1", "look", json!({}))])
+    );
+
+    let tools = Arc::clone(&flood);
+    // It also asserts that nothing follows the end.
+    let played = Case::new(&script)
+        .with(|builder| builder.tools(tools))
+        .play()
+        .await;
+    flood.is_over.store(true, Ordering::Relaxed);
+
+    assert_eq!(played.outcome(), ("completed", 0));
+    let is_progress = |event: &AgentEvent| matches!(event, AgentEvent::ToolProgress { .. });
+    let is_end = |event: &AgentEvent| matches!(event, AgentEvent::ToolEnded { .. });
+    let last = played.events.iter().rposition(is_progress).unwrap();
+    assert!(last < played.events.iter().position(is_end).unwrap());
     played.assert_sound();
 }
 
