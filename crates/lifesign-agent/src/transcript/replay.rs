@@ -5,6 +5,7 @@
 
 mod names;
 mod own_calls;
+mod rest;
 mod spoken;
 
 use std::collections::BTreeSet;

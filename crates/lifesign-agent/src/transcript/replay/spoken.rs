@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::names::{Ids, tool_name};
 use super::own_calls::{Sent, renamed};
+use super::rest::without_beginning;
 use crate::transcript::entry::Said;
 
 /// Partials, and what they were completed with, if they were.
@@ -77,8 +78,11 @@ impl<'a> Spoken<'a> {
             content.extend(round_trip(rest));
             content
         } else {
+            let Some(rest) = without_beginning(&whole.parts, whole.overlap) else {
+                return in_plain_words(whole, self.text(), wire, ids);
+            };
             let mut content = text(before);
-            let own = own_words(&whole.parts, wire);
+            let own = own_words(&rest, wire);
             content.extend(round_trip(
                 own.map(|part| renamed(part, wire, ids, &mut sent)),
             ));
