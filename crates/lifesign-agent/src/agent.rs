@@ -64,6 +64,8 @@ pub(crate) struct Terms {
     pub(crate) continuation: Continuation,
     pub(crate) pinned: Option<Pinned>,
     pub(crate) context_tokens: Option<u64>,
+    /// How many answers with tool calls a turn may have; 0 for any number.
+    pub(crate) max_rounds: u32,
 }
 
 /// A reminder of the host's.
@@ -96,6 +98,7 @@ impl Agent {
             continuation: Continuation::Auto,
             pinned: None,
             context_tokens: None,
+            max_rounds: MAX_ROUNDS,
         }
     }
 
@@ -150,6 +153,7 @@ pub struct AgentBuilder {
     continuation: Continuation,
     pinned: Option<Pinned>,
     context_tokens: Option<u64>,
+    max_rounds: u32,
 }
 
 impl AgentBuilder {
@@ -240,6 +244,14 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets in how many answers of one turn the model may call tools; 0 for any number. Default: 200.
+    ///
+    /// What it calls beyond that is not run, and the turn ends without a reply.
+    pub fn max_rounds(mut self, rounds: u32) -> Self {
+        self.max_rounds = rounds;
+        self
+    }
+
     /// Returns the agent.
     ///
     /// # Errors
@@ -271,6 +283,7 @@ impl AgentBuilder {
                 continuation: self.continuation,
                 pinned: self.pinned,
                 context_tokens: self.context_tokens,
+                max_rounds: self.max_rounds,
             },
             toolbox: self.toolbox,
             policy: self.policy,
@@ -304,6 +317,9 @@ fn raise_tries(settings: &mut Settings) {
     }
 }
 
+/// More than any task is known to want, and less than somebody would like to pay for in vain.
+const MAX_ROUNDS: u32 = 200;
+
 const OVERLOAD_TRIES: u32 = 7;
 
 const RATE_TRIES: u32 = 6;
@@ -330,6 +346,14 @@ mod tests {
         assert_eq!(tries(&[]), [3, 2, 6, 7]);
         assert_eq!(tries(&[("retry.attempts", "2")]), [2, 2, 2, 2]);
         assert_eq!(tries(&[("retry.rate.tries", "4")]), [3, 2, 4, 7]);
+    }
+
+    #[test]
+    fn a_turn_may_have_many_rounds_and_not_any_number() {
+        let upstream = Upstream::new(Wire::OPENAI_CHAT, "http://127.0.0.1:1").unwrap();
+        let builder = Agent::builder(Client::new().unwrap(), upstream, "m");
+
+        assert_eq!(builder.build().unwrap().terms.max_rounds, 200);
     }
 
     #[test]

@@ -20,6 +20,11 @@ pub(crate) fn out_of_time(is_repeated: bool) -> String {
     tell("the time allowed for the turn ran out", is_repeated)
 }
 
+/// Returns the note on a turn whose answer was held back.
+pub(crate) fn filtered() -> String {
+    tell("the provider's filter stopped the answer", false)
+}
+
 /// Returns the note on a turn whose program died, or gave it up without a word.
 pub(crate) fn interrupted() -> String {
     "[The last turn was interrupted before its answer was complete. A reply may still be given if \

@@ -104,6 +104,10 @@ const RULES: [Row; 5] = [
 
 /// Returns the reminder that `now` calls for.
 pub(crate) fn find(now: &Situation<'_>) -> Option<(NudgeRule, String)> {
+    // What the provider held back the model has not left undone.
+    if now.finish_reason.is_some_and(is_filtered) {
+        return None;
+    }
     let mut rules = RULES.iter().filter(|row| row.moment == now.moment);
     let row = rules.find(|row| (row.applies)(now))?;
     let text = match row.rule {
@@ -124,6 +128,19 @@ pub(crate) fn is_length(finish_reason: &str) -> bool {
         "incomplete:max_output_tokens",
     ];
     cut.contains(&reason.as_str())
+}
+
+/// Returns whether `finish_reason` says that the provider held back the answer or the rest of it.
+pub(crate) fn is_filtered(finish_reason: &str) -> bool {
+    let reason = finish_reason.to_ascii_lowercase();
+    let held_back = [
+        "content_filter",
+        "incomplete:content_filter",
+        "refusal",
+        "safety",
+        "sensitive",
+    ];
+    held_back.contains(&reason.as_str())
 }
 
 /// Returns whether the last line of `text` announces a step of the model's own.
@@ -235,6 +252,21 @@ mod tests {
             }),
             None
         );
+    }
+
+    #[test]
+    fn what_the_provider_held_back_is_no_reason_to_remind_the_model() {
+        for reason in ["content_filter", "incomplete:content_filter", "refusal"] {
+            for text in ["", "Let me check."] {
+                let now = Situation {
+                    text,
+                    has_tools: true,
+                    finish_reason: Some(reason),
+                    ..Situation::default()
+                };
+                assert_eq!(rule(&now), None, "{reason} {text}");
+            }
+        }
     }
 
     #[test]

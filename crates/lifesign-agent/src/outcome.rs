@@ -14,9 +14,10 @@ pub enum TurnOutcome {
     Cancelled,
     /// The model has answered.
     Completed,
-    /// The model ended without a word of an answer. Never the provider's doing.
+    /// The model ended without a word of an answer, or called tools until it might not any more. Never
+    /// the provider's doing.
     NoReply,
-    /// A call failed, and no means were left.
+    /// A call failed, and no means were left; or the provider held the whole answer back.
     ProviderFailed,
     /// The answer began and did not end.
     Truncated,
@@ -136,7 +137,8 @@ pub struct Counts {
     pub elisions: u32,
     /// Tool calls that ran.
     pub tool_calls: u32,
-    /// Those of them that failed.
+    /// Tool calls that failed, those included that could not be run; not those that were stopped, or
+    /// left undone, because the turn was over.
     pub tool_failures: u32,
 }
 
@@ -226,6 +228,25 @@ pub(crate) const NO_REPLY_SENTENCE: &str =
 /// What the person is told where the answer reached its length limit.
 pub(crate) const LENGTH_SENTENCE: &str =
     "The answer reached the length that it may have; what had come is kept.";
+
+/// What the person is told where the provider held back what the model said.
+pub(crate) const FILTERED_SENTENCE: &str =
+    "The provider's filter held the answer back; asking in other words may help.";
+
+/// What the person is told where the provider held back the rest of it.
+pub(crate) const FILTERED_PART_SENTENCE: &str =
+    "The provider's filter stopped the answer; what had come is kept.";
+
+/// Returns what the person is told where the model called tools in more than `most` answers.
+pub(crate) fn no_more_rounds(most: u32) -> String {
+    format!(
+        "The model called tools in {most} answers without coming to a reply, which is the most that \
+         a turn may have ({MAX_ROUNDS}); allow more or ask for less."
+    )
+}
+
+/// The setting of how many answers with tool calls a turn may have.
+pub(crate) const MAX_ROUNDS: &str = "max_rounds";
 
 /// The exit code of a turn that ended without a reply.
 const NO_REPLY: u8 = 9;

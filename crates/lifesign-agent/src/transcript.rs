@@ -134,6 +134,15 @@ impl Transcript {
         u32::try_from(nudges.count()).unwrap_or(u32::MAX)
     }
 
+    /// Returns in how many answers of the last turn the model has called tools.
+    pub(crate) fn rounds_with_tools(&self) -> u32 {
+        let turn = self.entries.iter().rev();
+        let turn = turn.take_while(|entry| !matches!(entry, Entry::User { .. }));
+        let calls =
+            |entry: &&Entry| matches!(entry, Entry::Answer(said) if !said.tool_calls.is_empty());
+        u32::try_from(turn.filter(calls).count()).unwrap_or(u32::MAX)
+    }
+
     /// Returns the last thing that the model said, where it broke off and nothing has followed.
     pub(crate) fn broken_off(&self) -> Option<&Partial> {
         if !self.standing().is_broken_off {

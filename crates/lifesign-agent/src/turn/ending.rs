@@ -9,7 +9,10 @@ use super::run::Run;
 use crate::event::{AgentEvent, Alert};
 use crate::note;
 use crate::nudge;
-use crate::outcome::{LENGTH_SENTENCE, NO_REPLY_SENTENCE, TurnOutcome, TurnReport};
+use crate::outcome::{
+    FILTERED_PART_SENTENCE, FILTERED_SENTENCE, LENGTH_SENTENCE, NO_REPLY_SENTENCE, TurnOutcome,
+    TurnReport, no_more_rounds,
+};
 use crate::transcript::{Ended, Entry, Said, TranscriptError};
 
 impl Run<'_> {
@@ -18,17 +21,39 @@ impl Run<'_> {
         &mut self,
         said: &Said,
     ) -> Result<TurnReport, TranscriptError> {
-        let (outcome, sentence) = if self.agent.transcript.reply().trim().is_empty() {
+        let is_blank = self.agent.transcript.reply().trim().is_empty();
+        let ended_by = |is: fn(&str) -> bool| said.finish_reason.as_deref().is_some_and(is);
+        let mut note = None;
+        let (outcome, sentence) = if ended_by(nudge::is_filtered) {
+            // The provider held it back: the model did not choose to say no more.
+            note = Some(note::filtered());
+            if is_blank {
+                (TurnOutcome::ProviderFailed, Some(FILTERED_SENTENCE))
+            } else {
+                (TurnOutcome::Truncated, Some(FILTERED_PART_SENTENCE))
+            }
+        } else if is_blank {
             (TurnOutcome::NoReply, Some(NO_REPLY_SENTENCE))
-        } else if said.finish_reason.as_deref().is_some_and(nudge::is_length) {
+        } else if ended_by(nudge::is_length) {
             (TurnOutcome::Truncated, Some(LENGTH_SENTENCE))
         } else {
             (TurnOutcome::Completed, None)
         };
         let report = TurnReport {
             sentence: sentence.map(str::to_owned),
+            note,
             finish_reason: said.finish_reason.clone(),
             ..self.report(outcome)
+        };
+        self.close(report).await
+    }
+
+    /// Ends a turn in which the model went on calling tools until it might not any more.
+    pub(super) async fn end_without_rounds(&mut self) -> Result<TurnReport, TranscriptError> {
+        let sentence = no_more_rounds(self.agent.terms.max_rounds);
+        let report = TurnReport {
+            sentence: Some(sentence),
+            ..self.report(TurnOutcome::NoReply)
         };
         self.close(report).await
     }

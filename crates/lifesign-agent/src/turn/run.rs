@@ -37,6 +37,14 @@ pub(super) struct Run<'a> {
     events: UnboundedSender<AgentEvent>,
 }
 
+/// How an exchange came to its end by itself.
+enum Exchanged {
+    /// The model said this and asked for nothing more.
+    Answered(Box<Said>),
+    /// The model called tools in more answers than a turn may have.
+    NoMoreRounds,
+}
+
 /// Why a turn goes no further.
 pub(super) enum Stop {
     /// A call failed, by a limit of its own too, or somebody stopped the turn.
@@ -83,15 +91,16 @@ impl<'a> Run<'a> {
         self.clock = CallClock::start();
         self.books.counts.turns = 1;
         match self.exchange(beginning).await {
-            Ok(said) => self.end_answered(&said).await,
+            Ok(Exchanged::Answered(said)) => self.end_answered(&said).await,
+            Ok(Exchanged::NoMoreRounds) => self.end_without_rounds().await,
             Err(Stop::Failed(failure)) => self.end_failed(*failure).await,
             Err(Stop::OutOfTime(failure)) => self.end_out_of_time(*failure).await,
             Err(Stop::Unwritten(error)) => Err(error),
         }
     }
 
-    /// Has the exchange, and returns the last thing that the model said in it.
-    async fn exchange(&mut self, beginning: Beginning) -> Result<Said, Stop> {
+    /// Has the exchange, until the model has come to its end or may go no further.
+    async fn exchange(&mut self, beginning: Beginning) -> Result<Exchanged, Stop> {
         let mut said = match beginning {
             Beginning::Say(text) => {
                 self.begin(text).await?;
@@ -106,12 +115,19 @@ impl<'a> Run<'a> {
                 self.compact_if_near_limit().await?;
                 self.round().await?
             };
-            if !answer.tool_calls.is_empty() {
-                self.run_open_calls().await?;
-                self.remind_of_pinned().await?;
-            } else if !self.nudge(&answer).await? {
-                return Ok(answer);
+            if answer.tool_calls.is_empty() {
+                if !self.nudge(&answer).await? {
+                    return Ok(Exchanged::Answered(Box::new(answer)));
+                }
+                continue;
             }
+            let most = self.agent.terms.max_rounds;
+            if most > 0 && self.agent.transcript.rounds_with_tools() > most {
+                self.refuse_open_calls(most).await?;
+                return Ok(Exchanged::NoMoreRounds);
+            }
+            self.run_open_calls().await?;
+            self.remind_of_pinned().await?;
         }
     }
 

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::progress::Progress;
 use super::run::{Run, Stop};
 use crate::event::AgentEvent;
+use crate::outcome::MAX_ROUNDS;
 use crate::tools::{self, ProgressSink, ToolResult, ToolSpec, Toolbox};
 use crate::transcript::{Entry, NOT_RUN, Ran, UNREADABLE_CALL};
 
@@ -38,6 +39,20 @@ impl Run<'_> {
                 }
                 return Err(stop);
             }
+        }
+        Ok(())
+    }
+
+    /// Tells the model of the calls of its last answer that they are not run, since the turn has had its
+    /// `most` rounds.
+    pub(super) async fn refuse_open_calls(&mut self, most: u32) -> Result<(), Stop> {
+        for open in self.agent.transcript.standing().open_calls {
+            let result = ToolResult::error(format!(
+                "This call was not run: tools were called in {most} answers of this turn, which is \
+                 the most that it may have ({MAX_ROUNDS})."
+            ));
+            self.tell_result(open.call.id, result, Duration::ZERO)
+                .await?;
         }
         Ok(())
     }
@@ -114,7 +129,6 @@ impl Run<'_> {
         };
         for id in unfinished {
             let result = ToolResult::error(stopped_result(&stop));
-            self.books.counts.tool_failures += 1;
             self.tell_result(id, result, Duration::ZERO).await?;
         }
         Err(stop)

@@ -10,7 +10,7 @@ use lifesign_standin::Standin;
 use pretty_assertions::assert_eq;
 
 /// A way in which a task goes, and its true outcome.
-const TASKS: [(&str, TurnOutcome); 16] = [
+const TASKS: [(&str, TurnOutcome); 17] = [
     ("answer \"42\"", TurnOutcome::Completed),
     ("text \"4\"; +0.05 answer \"2\"", TurnOutcome::Completed),
     (
@@ -44,6 +44,10 @@ const TASKS: [(&str, TurnOutcome); 16] = [
         TurnOutcome::ProviderFailed,
     ),
     (
+        "role; finish \"content_filter\"; done; eof",
+        TurnOutcome::ProviderFailed,
+    ),
+    (
         "status 401 json; error authentication_error; eof",
         TurnOutcome::ProviderFailed,
     ),
@@ -56,7 +60,7 @@ const TASKS: [(&str, TurnOutcome); 16] = [
 #[tokio::test]
 async fn the_table_of_outcomes_is_the_truth_and_no_fault_of_a_provider_is_a_missing_reply() {
     let client = Client::new().unwrap();
-    let tasks = (0..208).map(|number| {
+    let tasks = (0..204).map(|number| {
         let (script, truth) = TASKS[number % TASKS.len()];
         let client = client.clone();
         let wire = Wire::ALL[number / TASKS.len() % 3];
@@ -71,11 +75,11 @@ async fn the_table_of_outcomes_is_the_truth_and_no_fault_of_a_provider_is_a_miss
     }
 
     let expected = [
-        ("completed", 78),
-        ("no_reply", 26),
-        ("provider_failed", 52),
-        ("truncated", 39),
-        ("wall_timeout", 13),
+        ("completed", 72),
+        ("no_reply", 24),
+        ("provider_failed", 60),
+        ("truncated", 36),
+        ("wall_timeout", 12),
     ];
     let expected = expected.map(|(name, count)| ((name, name), count));
     assert_eq!(table, BTreeMap::from(expected));
@@ -94,6 +98,6 @@ async fn outcome(client: Client, wire: Wire, script: &str) -> TurnOutcome {
     }
     let mut agent = builder.build().unwrap();
     let report = agent.turn("6 * 7?").report().await.unwrap();
-    assert_eq!(report.failure.is_some(), report.note.is_some());
+    assert!(report.failure.is_none() || report.note.is_some());
     report.outcome
 }

@@ -218,6 +218,93 @@ async fn the_failure_of_a_tool_and_a_tool_that_there_is_not_are_results() {
 }
 
 #[tokio::test]
+async fn a_model_that_only_calls_tools_is_ended_after_so_many_rounds() {
+    let tools = Arc::new(Tools::default());
+    let looking = calls(&[("c1", "look", json!({}))]);
+    let played = Case::new(&looking)
+        .tools(&tools)
+        .with(|builder| builder.max_rounds(2))
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("no_reply", 9));
+    assert_eq!(
+        (played.code(), played.report.note.as_deref()),
+        ("none", None)
+    );
+    assert_eq!(
+        played.report.sentence.as_deref(),
+        Some(
+            "The model called tools in 2 answers without coming to a reply, which is the most that a \
+             turn may have (max_rounds); allow more or ask for less."
+        )
+    );
+    assert_eq!(tools.asked(), ["c1 look", "c1 look"]);
+    let short = played.short();
+    assert_eq!(
+        short[short.len() - 3..],
+        [
+            "answer [c1]",
+            "ran! c1: This call was not run: t",
+            "ended no_reply"
+        ]
+    );
+    let counts = played.report.counts;
+    assert_eq!(
+        (counts.rounds, counts.tool_calls, counts.tool_failures),
+        (3, 2, 0)
+    );
+    played.assert_sound();
+
+    for (most, rounds) in [(2, 2), (0, 3)] {
+        let script = format!(
+            "attempt 1-{rounds}: {looking}\nattempt {}: answer \"ok\"",
+            rounds + 1
+        );
+        let played = Case::new(&script)
+            .tools(&tools)
+            .with(move |builder| builder.max_rounds(most))
+            .play()
+            .await;
+        assert_eq!(played.outcome(), ("completed", 0), "{most}");
+    }
+}
+
+/// What a filter held back was counted as the model's silence, reminders and all.
+#[tokio::test]
+async fn an_answer_that_the_provider_holds_back_is_not_the_models_silence() {
+    let note = "[The last turn ended before its answer was complete: the provider's filter stopped the \
+                answer. A reply may still be given if one is owed.]";
+    let cases = [
+        (
+            "role; finish \"content_filter\"; done; eof",
+            ("provider_failed", 4),
+            "The provider's filter held the answer back; asking in other words may help.",
+            "",
+        ),
+        (
+            "text \"And so \"; finish \"content_filter\"; done; eof",
+            ("truncated", 3),
+            "The provider's filter stopped the answer; what had come is kept.",
+            "And so ",
+        ),
+    ];
+    for wire in Wire::ALL {
+        for (script, outcome, sentence, text) in cases {
+            let played = Case::new(script).wire(wire).play().await;
+
+            assert_eq!(played.outcome(), outcome, "{wire}: {:?}", played.report);
+            assert_eq!(played.report.sentence.as_deref(), Some(sentence));
+            assert_eq!(played.report.note.as_deref(), Some(note));
+            assert_eq!(played.report.text, text);
+            let counts = played.report.counts;
+            assert_eq!((counts.nudges, counts.attempts, counts.rounds), (0, 1, 1));
+            played.assert_sound();
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_stays_empty_is_no_reply_after_three_reminders() {
     let played = Case::new("answer \"\"").play().await;
 
@@ -350,5 +437,8 @@ async fn a_tool_that_is_stopped_is_told_as_unknown_and_the_rest_as_not_run() {
         ]
     );
     assert_eq!(tools.asked(), ["c1 look", "c2 hang"]);
+    // Neither the tool that was stopped nor the one that was never asked has failed.
+    let counts = played.report.counts;
+    assert_eq!((counts.tool_calls, counts.tool_failures), (2, 0));
     played.assert_sound();
 }
