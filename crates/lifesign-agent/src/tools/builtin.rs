@@ -139,8 +139,13 @@ impl DirectoryTools {
                 let Some(path) = text("path") else {
                     return missing("path", "a text");
                 };
-                let (from, lines) = (count("from_line"), count("lines"));
-                self.with_files(move |root| files::read(root, &path, from.unwrap_or(1), lines))
+                let wanted = files::Extent {
+                    from_line: count("from_line").unwrap_or(1),
+                    from_byte: count("from_byte").unwrap_or(0),
+                    lines: count("lines"),
+                    bytes: count("bytes"),
+                };
+                self.with_files(move |root| files::read(root, &path, wanted))
                     .await
             }
             (WRITE, _) if self.may_write => {
@@ -183,6 +188,8 @@ impl Toolbox for DirectoryTools {
                 "path": {"type": "string", "description": "The file."},
                 "from_line": {"type": "integer", "minimum": 1, "description": "The first line; 1 if left out."},
                 "lines": {"type": "integer", "minimum": 1, "description": "How many lines; all if left out."},
+                "from_byte": {"type": "integer", "minimum": 0, "description": "Where in the first line to begin, in bytes, if that is a long one; 0 if left out."},
+                "bytes": {"type": "integer", "minimum": 1, "description": "How many bytes at most, if lines are long."},
             });
             tools.push(spec(READ, about, &fields, &["path"], true));
         }

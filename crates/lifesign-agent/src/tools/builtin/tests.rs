@@ -115,6 +115,95 @@ async fn a_large_file_is_read_in_parts_that_end_with_whole_characters() {
     assert!(text.len() > 1024 * 1024 - 4, "{}", text.len());
 }
 
+/// Who read on as the result said began at the same line again, without end.
+#[tokio::test]
+async fn a_line_longer_than_what_is_read_at_once_is_read_in_parts() {
+    let place = Place::new();
+    let long = "\u{20ac}".repeat(800_000);
+    fs::write(place.inside.join("long"), format!("first\n{long}\nlast\n")).unwrap();
+    let tools = place.all();
+    let read = async |arguments: Value| {
+        let call = ToolCall {
+            id: "c1".to_owned(),
+            name: "read".to_owned(),
+            arguments,
+        };
+        tools.dispatch(call).await
+    };
+
+    let mut whole = String::new();
+    let mut from_byte = 0;
+    loop {
+        let arguments = json!({"path": "long", "from_line": 2, "from_byte": from_byte});
+        let text = read(arguments).await.text;
+        let Some((part, note)) = text.split_once("\n[the line goes on: read from line 2 and byte ")
+        else {
+            whole += &text;
+            break;
+        };
+        whole += part;
+        from_byte = note.strip_suffix(" of it]").unwrap().parse().unwrap();
+    }
+    let short = read(json!({"path": "long", "from_line": 2, "from_byte": 1, "bytes": 1})).await;
+    let beyond = read(json!({"path": "long", "from_byte": 7})).await;
+
+    assert_eq!(whole.len(), long.len() + "\nlast\n".len());
+    assert!(whole == format!("{long}\nlast\n"));
+    assert_eq!(
+        short.text,
+        "\n[the line goes on: read from line 2 and byte 3 of it]"
+    );
+    assert_eq!(
+        beyond,
+        ToolResult::error("cannot read long: line 1 has no more than 7 bytes")
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_is_replaced_as_a_whole_and_stays_what_it_was_otherwise() {
+    use std::io::Read as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    let place = Place::new();
+    let path = place.inside.join("a.txt");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).unwrap();
+    symlink("../a.txt", place.inside.join("deep/link")).unwrap();
+    let mut reader = fs::File::open(&path).unwrap();
+
+    let written = json!({"path": "deep/link", "content": "new"});
+    let written = ask(place.all(), "write", written).await;
+
+    assert_eq!(written, ToolResult::ok("wrote 3 bytes to deep/link"));
+    let mut before = String::new();
+    reader.read_to_string(&mut before).unwrap();
+    assert_eq!(before, "one\ntwo\nthree\n");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o750);
+    let link = fs::symlink_metadata(place.inside.join("deep/link")).unwrap();
+    assert!(link.is_symlink());
+    let left = fs::read_dir(&place.inside).unwrap();
+    assert_eq!(left.count(), 2);
+}
+
+#[tokio::test]
+async fn what_cannot_be_put_in_place_leaves_nothing_behind() {
+    let place = Place::new();
+    let name = "x".repeat(250);
+    let too_long = format!("deep/{}", "y".repeat(300));
+
+    let long = json!({"path": name, "content": "x"});
+    let long = ask(place.all(), "write", long).await;
+    let refused = json!({"path": too_long, "content": "x"});
+    let refused = ask(place.all(), "write", refused).await;
+
+    assert!(!long.is_error, "{}", long.text);
+    assert!(refused.is_error, "{}", refused.text);
+    let left = fs::read_dir(place.inside.join("deep")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
 #[tokio::test]
 async fn what_is_no_text_or_no_file_is_not_read() {
     let place = Place::new();
