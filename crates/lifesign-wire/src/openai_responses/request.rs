@@ -8,10 +8,7 @@ use crate::request::{Content, Fields, Message, Request, Role, Tool, ToolChoice};
 
 pub(super) fn encode(request: &Request) -> Result<Vec<u8>, EncodeError> {
     if !request.stop.is_empty() {
-        return Err(EncodeError::Unknown {
-            field: "stop",
-            wire: "openai-responses",
-        });
+        return Err(unknown("stop"));
     }
     let mut input = Vec::new();
     for message in &request.messages {
@@ -41,6 +38,10 @@ fn write(message: &Message, input: &mut Vec<Box<RawValue>>) -> Result<(), Encode
     let mut parts = Vec::new();
     for content in &message.content {
         match content {
+            // What the model said is text alone.
+            Content::Image { .. } if message.role == Role::Assistant => {
+                return Err(unknown("an image in an assistant's message"));
+            }
             Content::Image { media_type, data } => {
                 let url = format!("data:{media_type};base64,{data}");
                 parts.push(json!({"type": "input_image", "image_url": url}));
@@ -80,10 +81,10 @@ fn flush(
     if parts.is_empty() {
         return Ok(());
     }
-    let parts = Value::Array(std::mem::take(parts));
+    let parts = std::mem::take(parts);
     let content = match role {
-        Role::Assistant => spoken(&parts).unwrap_or(parts),
-        Role::User => parts,
+        Role::Assistant => spoken(&parts),
+        Role::User => Value::Array(parts),
     };
     input.push(to_raw_value(
         &json!({"role": role.name(), "content": content}),
@@ -93,9 +94,16 @@ fn flush(
 
 /// Returns what the model said as one text: a part of its own it may only have with an id, which
 /// text that is told in our words has not.
-fn spoken(parts: &Value) -> Option<Value> {
-    let texts = parts.as_array()?.iter().map(|part| part["text"].as_str());
-    Some(texts.collect::<Option<String>>()?.into())
+fn spoken(parts: &[Value]) -> Value {
+    let texts = parts.iter().filter_map(|part| part["text"].as_str());
+    texts.collect::<String>().into()
+}
+
+const fn unknown(field: &'static str) -> EncodeError {
+    EncodeError::Unknown {
+        field,
+        wire: "openai-responses",
+    }
 }
 
 fn tool(tool: &Tool) -> Value {
@@ -160,6 +168,34 @@ mod tests {
         assert_eq!(
             encode(&request).unwrap_err().to_string(),
             "openai-responses has no word for stop"
+        );
+    }
+
+    #[test]
+    fn an_image_is_a_persons_and_what_the_model_said_is_never_input() {
+        let image = || Content::Image {
+            media_type: "image/png".to_owned(),
+            data: "QUI=".to_owned(),
+        };
+        let said = |content| {
+            let role = Role::Assistant;
+            let request = Request::new("m").message(Message { role, content });
+            encode(&request).map(|body| serde_json::from_slice::<Value>(&body).unwrap())
+        };
+
+        let refused = said(vec![Content::Text("so".to_owned()), image()]);
+        let texts = said(vec![
+            Content::Text("so".to_owned()),
+            Content::Text(" it is".to_owned()),
+        ]);
+
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "openai-responses has no word for an image in an assistant's message"
+        );
+        assert_eq!(
+            texts.unwrap()["input"],
+            json!([{"role": "assistant", "content": "so it is"}])
         );
     }
 }
