@@ -13,7 +13,9 @@ use super::environment;
 
 /// A process with a group of its own. Dropping it kills the whole group.
 ///
-/// A process that leaves its group, as daemons do, is out of reach.
+/// A process that leaves its group, as daemons do, is out of reach. So is all of it once this program is
+/// killed without a word: nothing is dropped then, and the kernel would have to be asked beforehand by
+/// code that runs between fork and exec.
 #[derive(Debug)]
 pub(super) struct ProcessGroup {
     child: Child,
