@@ -14,14 +14,15 @@ use serde_json::json;
 use crate::harness::Tools;
 
 /// A server that ends when this is dropped.
-struct Llama {
+pub(crate) struct Llama {
     child: Child,
     stdin: Option<ChildStdin>,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Llama {
-    fn start() -> Option<Self> {
+    /// Starts one, where `cargo xtask llama` has set it up.
+    pub(crate) fn start() -> Option<Self> {
         let named = |name| std::env::var_os(name).map(PathBuf::from);
         let (Some(python), Some(model)) = (
             named("LIFESIGN_LLAMA_PYTHON"),

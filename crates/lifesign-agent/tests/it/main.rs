@@ -16,6 +16,9 @@ mod harness_view;
 #[cfg(test)]
 mod llama;
 #[cfg(test)]
+#[cfg(feature = "mcp")]
+mod mcp;
+#[cfg(test)]
 mod recoveries;
 #[cfg(test)]
 mod replay;

@@ -1,9 +1,7 @@
 //! Whole turns with real parts: the public server for files, and a real llama.cpp server as the model.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use lifesign::{Client, Upstream, Wire};
 use lifesign_agent::tools::Toolset;
@@ -11,9 +9,9 @@ use lifesign_agent::{Agent, TurnOutcome};
 use lifesign_standin::Standin;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
-use crate::files::files;
+use super::files::files;
+use crate::llama::Llama;
 
 fn call(id: &str, name: &str, arguments: &Value) -> String {
     let function = json!({"name": name, "arguments": arguments.to_string()});
@@ -68,29 +66,8 @@ async fn a_real_model_server_takes_the_tools_of_a_public_server_and_tells_usage(
     let Some((_home, server)) = files().await else {
         return;
     };
-    let named = |name| std::env::var_os(name).map(PathBuf::from);
-    let (Some(python), Some(model)) = (
-        named("LIFESIGN_LLAMA_PYTHON"),
-        named("LIFESIGN_LLAMA_MODEL"),
-    ) else {
-        println!("no llama.cpp server, so it is left out; see `cargo xtask llama`");
-        return;
-    };
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/llama/serve.py");
-    // It ends when its standard input closes.
-    let mut llama = Command::new(python)
-        .arg(script)
-        .arg(model)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(llama.stdout.take().unwrap())
-        .lines()
-        .map_while(Result::ok);
-    let url = lines.find_map(|line| line.strip_prefix("listening ").map(str::to_owned));
-    let upstream = Upstream::new(Wire::OPENAI_CHAT, &url.unwrap()).unwrap();
+    let Some(llama) = Llama::start() else { return };
+    let upstream = Upstream::new(Wire::OPENAI_CHAT, &llama.url).unwrap();
     let tools = Toolset::new().with("files", server).unwrap();
     let mut agent = Agent::builder(Client::new().unwrap(), upstream, "tiny")
         .tools(Arc::new(tools))
@@ -100,8 +77,6 @@ async fn a_real_model_server_takes_the_tools_of_a_public_server_and_tells_usage(
         .unwrap();
 
     let report = agent.turn("List the files.").report().await.unwrap();
-    drop(llama.stdin.take());
-    llama.wait().unwrap();
 
     assert_eq!(report.failure, None, "{report:?}");
     assert!(report.counts.rounds >= 1 && report.counts.attempts >= 1);

@@ -11,7 +11,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::servers::{ask, call, config, gone, program, python, python_config, refused, start};
+use super::servers::{ask, call, config, gone, program, python, python_config, refused, start};
 
 #[tokio::test]
 async fn its_tools_are_listed_validated_and_called() {

@@ -10,7 +10,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::servers::{ask, program, set_up, start};
+use super::servers::{ask, program, set_up, start};
 
 /// Starts the server for a new directory.
 pub(crate) async fn files() -> Option<(TempDir, Arc<McpServer>)> {

@@ -10,7 +10,7 @@ use lifesign_standin::Standin;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::servers::{ask, python_config, start_with};
+use super::servers::{ask, python_config, start_with};
 
 async fn server_with(script: &str) -> Option<(Standin, McpServer)> {
     let config = python_config()?;
