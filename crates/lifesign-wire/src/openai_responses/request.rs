@@ -106,8 +106,12 @@ const fn unknown(field: &'static str) -> EncodeError {
     }
 }
 
+/// Returns a tool with its schema as it is. Unless told so, OpenAI makes a strict one of it, in which
+/// nothing may be left out.
 fn tool(tool: &Tool) -> Value {
-    let mut written = json!({"type": "function", "name": tool.name, "parameters": tool.parameters});
+    let mut written = json!({
+        "type": "function", "name": tool.name, "parameters": tool.parameters, "strict": false,
+    });
     if let Some(description) = &tool.description {
         written["description"] = description.as_str().into();
     }
@@ -150,7 +154,7 @@ mod tests {
                 ],
                 "tools": [{
                     "type": "function", "name": "f", "description": "looks",
-                    "parameters": {"type": "object"},
+                    "parameters": {"type": "object"}, "strict": false,
                 }],
                 "tool_choice": "required",
                 "max_output_tokens": 64,
