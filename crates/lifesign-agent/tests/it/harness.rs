@@ -7,7 +7,9 @@ use lifesign::{Client, Upstream, Wire};
 use lifesign_agent::tools::{
     ProgressSink, ToolCall, ToolFuture, ToolProgress, ToolResult, ToolSpec, Toolbox,
 };
-use lifesign_agent::{Agent, AgentBuilder, AgentEvent, Cancel, Entry, Transcript, TurnReport};
+use lifesign_agent::{
+    Agent, AgentBuilder, AgentEvent, Cancel, Counts, Entry, Transcript, TurnReport,
+};
 use lifesign_standin::Standin;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -20,9 +22,12 @@ pub(crate) struct Case {
     wire: Wire,
     sets: Vec<(&'static str, String)>,
     shape: Vec<Box<dyn FnOnce(AgentBuilder) -> AgentBuilder>>,
-    cancel_when: Option<fn(&AgentEvent) -> bool>,
+    cancel_when: Option<Happened>,
     cancel_after: Option<Duration>,
 }
+
+/// Says of an event whether what was waited for has happened.
+type Happened = Box<dyn FnMut(&AgentEvent) -> bool>;
 
 /// What came of it.
 pub(crate) struct Played {
@@ -76,8 +81,11 @@ impl Case {
     }
 
     /// Stops the turn as soon as that has happened.
-    pub(crate) fn cancel_when(mut self, happened: fn(&AgentEvent) -> bool) -> Self {
-        self.cancel_when = Some(happened);
+    pub(crate) fn cancel_when(
+        mut self,
+        happened: impl FnMut(&AgentEvent) -> bool + 'static,
+    ) -> Self {
+        self.cancel_when = Some(Box::new(happened));
         self
     }
 
@@ -115,7 +123,7 @@ impl Case {
 async fn play(
     agent: &mut Agent,
     text: &str,
-    cancel_when: Option<fn(&AgentEvent) -> bool>,
+    mut cancel_when: Option<Happened>,
     cancel_after: Option<Duration>,
 ) -> (TurnReport, Vec<AgentEvent>) {
     let mut turn = agent.turn(text);
@@ -126,7 +134,10 @@ async fn play(
     let mut events = Vec::new();
     loop {
         let event = turn.next().await.unwrap().unwrap();
-        if cancel_when.is_some_and(|happened| happened(&event)) {
+        if cancel_when
+            .as_mut()
+            .is_some_and(|happened| happened(&event))
+        {
             cancel.cancel();
         }
         match event {
@@ -182,19 +193,46 @@ impl Played {
         failure.map_or("none", |failure| failure.code.name())
     }
 
+    /// Returns what was counted, without heartbeats, of which there may be any number.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            heartbeats: 0,
+            ..self.report.counts
+        }
+    }
+
     /// Returns the conversation that request `at` sent, counted from 0.
     pub(crate) fn sent(&self, at: usize) -> Value {
         self.standin.requests()[at].json()
+    }
+
+    /// Returns what was sent for the turn, each body with the wire that it went by.
+    pub(crate) fn bodies(&self) -> Vec<(Wire, Value)> {
+        let requests = self.standin.requests();
+        let bodies = requests.iter().map(|request| {
+            let wire = Wire::ALL
+                .into_iter()
+                .find(|wire| request.path.ends_with(wire.path()))
+                .unwrap();
+            (wire, request.json())
+        });
+        bodies.collect()
     }
 
     /// Asserts what holds of every turn, however it went: the provider left no trace in the
     /// transcript, every wire takes it, and the times are all of the time.
     #[track_caller]
     pub(crate) fn assert_sound(&self) {
+        // What a tool says is its own; one may tell of a call that it asked for.
         let written: String = self
             .entries()
             .iter()
-            .filter(|entry| !matches!(entry, Entry::Begin(_) | Entry::Ended(_)))
+            .filter(|entry| {
+                !matches!(
+                    entry,
+                    Entry::Begin(_) | Entry::Ended(_) | Entry::ToolEnded(_)
+                )
+            })
             .map(|entry| serde_json::to_string(entry).unwrap())
             .collect();
         for word in [
@@ -215,12 +253,8 @@ impl Played {
         for wire in Wire::ALL {
             assert_accepted(self.agent.transcript(), wire);
         }
-        for request in self.standin.requests() {
-            let wire = Wire::ALL
-                .into_iter()
-                .find(|wire| request.path.ends_with(wire.path()))
-                .unwrap();
-            assert_body(&request.json(), wire);
+        for (wire, body) in self.bodies() {
+            assert_body(&body, wire);
         }
         let times = self.report.times_ms;
         assert_eq!(
@@ -352,6 +386,41 @@ pub(crate) fn flat(case: Case) -> Case {
         .set("bounds.raw_silence", "5s")
 }
 
+/// What is counted where one call failed in so many attempts.
+pub(crate) fn attempts(attempts: u32) -> Counts {
+    Counts {
+        turns: 1,
+        calls: 1,
+        attempts,
+        ..NOTHING
+    }
+}
+
+/// What is counted where nothing happens.
+pub(crate) const NOTHING: Counts = Counts {
+    turns: 0,
+    rounds: 0,
+    calls: 0,
+    attempts: 0,
+    heartbeats: 0,
+    notices: 0,
+    nudges: 0,
+    recoveries: 0,
+    resends: 0,
+    compactions: 0,
+    elisions: 0,
+    tool_calls: 0,
+    tool_failures: 0,
+};
+
+/// Returns the note on a turn that ended so.
+pub(crate) fn noted(what: &str) -> String {
+    format!(
+        "[The last turn ended before its answer was complete: {what} A reply may still be given if \
+         one is owed.]"
+    )
+}
+
 /// Asserts how a turn ended.
 #[track_caller]
 pub(crate) fn assert_ended(
@@ -364,10 +433,7 @@ pub(crate) fn assert_ended(
     assert_eq!(played.outcome(), outcome, "{:?}", played.report);
     assert_eq!(played.code(), code);
     let said = played.report.note.as_deref().unwrap_or_default();
-    let expected = format!(
-        "[The last turn ended before its answer was complete: {note} A reply may still be given \
-         if one is owed.]"
-    );
+    let expected = noted(note);
     assert_eq!(said, if note.is_empty() { "" } else { &expected });
     let told = played.report.sentence.as_deref().unwrap_or_default();
     assert!(told.starts_with(sentence) && !told.is_empty(), "{told}");

@@ -19,11 +19,15 @@ mod llama;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(test)]
+mod official;
+#[cfg(test)]
 mod recoveries;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
 mod resume;
+#[cfg(test)]
+mod rows;
 #[cfg(test)]
 mod stopping;
 #[cfg(test)]

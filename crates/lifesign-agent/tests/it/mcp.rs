@@ -4,6 +4,7 @@
 //! `cargo xtask test` sets them up, and so does `eval "$(cargo xtask sdks)"`. Without them these tests
 //! are skipped, or fail where `LIFESIGN_REQUIRE_SDKS` is set.
 
+pub(crate) mod asker;
 mod files;
 mod python;
 mod sampling;

@@ -1,8 +1,5 @@
 //! What a transcript becomes on each wire.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use lifesign::{ToolCall, Wire};
 use lifesign_agent::{CutPoint, Ended, Entry, Partial, Ran, Said, Transcript, TurnOutcome};
 use pretty_assertions::assert_eq;
@@ -11,6 +8,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
+use crate::official;
 use crate::wire_rules::assert_accepted;
 
 fn transcript(entries: impl IntoIterator<Item = Entry>) -> Transcript {
@@ -667,41 +665,16 @@ proptest! {
     }
 }
 
-/// The official clients have types for what they send; what they would not send, nobody has to take.
 #[test]
 fn the_official_clients_have_the_same_words() {
-    let Some(python) = std::env::var_os("LIFESIGN_SDK_PYTHON") else {
-        assert!(
-            std::env::var_os("LIFESIGN_REQUIRE_SDKS").is_none(),
-            "LIFESIGN_SDK_PYTHON is not set"
-        );
-        println!("no official clients, so they are left out; see `cargo xtask sdks`");
-        return;
-    };
     let mut runner = TestRunner::deterministic();
     let steps = prop::collection::vec(step(), 0..12);
-    let mut requests = String::new();
+    let mut bodies = Vec::new();
     for _ in 0..200 {
         let steps = steps.new_tree(&mut runner).unwrap().current();
         let talk = transcript(entries(steps));
-        for wire in Wire::ALL {
-            let body = assert_accepted(&talk, wire);
-            requests += &json!({"wire": wire.name(), "body": body}).to_string();
-            requests.push('\n');
-        }
+        bodies.extend(Wire::ALL.map(|wire| (wire, assert_accepted(&talk, wire))));
     }
 
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/sdk/accepts.py");
-    let mut child = Command::new(python)
-        .arg(script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let writer = std::thread::spawn(move || stdin.write_all(requests.as_bytes()));
-    let told = child.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-
-    assert_eq!(String::from_utf8(told.stdout).unwrap(), "read 600\n");
+    official::assert_taken(bodies);
 }

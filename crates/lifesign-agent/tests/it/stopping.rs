@@ -3,107 +3,269 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lifesign_agent::Resend;
+use lifesign::{CallEvent, Wire};
+use lifesign_agent::{AgentEvent, Counts, Resend};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::harness::{Case, PINGS, Tools, assert_ended, calls};
+use crate::harness::{Case, NOTHING, PINGS, Played, Tools, assert_ended, attempts, calls, flat};
+use crate::official;
+use crate::wire_rules::assert_accepted;
+
+/// Where a turn is stopped, and what is kept of it.
+struct Stopped {
+    at: &'static str,
+    case: Case,
+    kept: Vec<&'static str>,
+    counts: Counts,
+}
+
+fn stopped(at: &'static str, case: Case, kept: &[&'static str], counts: Counts) -> Stopped {
+    Stopped {
+        at,
+        case,
+        kept: kept.to_vec(),
+        counts,
+    }
+}
+
+/// A case that is stopped a quarter of a second after it began, before any bound can run out.
+fn soon(script: &str) -> Case {
+    Case::new(script)
+        .set("bounds.raw_silence", "20s")
+        .cancel_after(SOON)
+}
+
+const SOON: Duration = Duration::from_millis(250);
+
+/// What is counted where a turn is stopped while its first tool runs.
+const IN_A_TOOL: Counts = Counts {
+    turns: 1,
+    rounds: 1,
+    calls: 1,
+    attempts: 1,
+    tool_calls: 1,
+    ..NOTHING
+};
+
+/// What is kept of it.
+const STOPPED_TOOL: [&str; 3] = [
+    "answer [c1]",
+    "began c1",
+    "ran! c1: This call was stopped on",
+];
+
+/// Where the provider has to see that nobody is there any more.
+fn under_way() -> Vec<Stopped> {
+    let tools = || Arc::new(Tools::default());
+    let half = "status 200 sse; tool {\"index\":0,\"id\":\"c1\",\"type\":\"function\",\
+                \"function\":{\"name\":\"write\",\"arguments\":\"{\"}}; hold";
+    let look = |id: &str| calls(&[(id, "look", json!({"say": "x".repeat(1_000)}))]);
+    let looked = "ran c1: xxxxxxxxxxxxxxxxxxxxxxxx";
+    vec![
+        stopped("before any byte", soon("hold"), &[], attempts(1)),
+        stopped("between heartbeats", soon(PINGS), &[], attempts(1)),
+        stopped(
+            "after content",
+            soon("status 200 sse; text \"and \"; hold"),
+            &["partial and "],
+            attempts(1),
+        ),
+        stopped(
+            "under a wall clock",
+            soon("status 200 sse; text \"and \"; hold")
+                .with(|builder| builder.wall_clock(Duration::from_secs(20))),
+            &["partial and "],
+            attempts(1),
+        ),
+        stopped(
+            "in a second attempt",
+            soon("attempt 1: status 500 json; error server_error; eof\nattempt 2: hold"),
+            &[],
+            attempts(2),
+        ),
+        stopped(
+            "in a recovery from a reset",
+            soon("attempt 1: status 200 sse; text \"and \"; rst\nattempt 2: hold"),
+            &["partial and "],
+            Counts {
+                calls: 2,
+                recoveries: 1,
+                ..attempts(2)
+            },
+        ),
+        stopped(
+            "in a tool call that arrives",
+            soon(half).tools(&tools()),
+            &["partial [c1]"],
+            attempts(1),
+        ),
+        stopped(
+            "in a compaction",
+            soon(&format!(
+                "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\nattempt 4: hold",
+                look("c1"),
+                look("c1"),
+                look("c1")
+            ))
+            .tools(&tools())
+            .with(|builder| builder.context_tokens(1_600)),
+            &[
+                "answer [c1]",
+                "began c1",
+                looked,
+                "answer [c1]",
+                "began c1",
+                looked,
+                "answer [c1]",
+                "began c1",
+                looked,
+            ],
+            Counts {
+                rounds: 3,
+                calls: 4,
+                tool_calls: 3,
+                ..attempts(4)
+            },
+        ),
+    ]
+}
+
+/// Where nothing is under way at the provider.
+fn between() -> Vec<Stopped> {
+    let error = "status 500 json; error server_error; eof";
+    let refused = "status 429 json [retry-after: 30]; error rate_limit_error; eof";
+    let storm = format!(
+        "attempt 1-3: status 429 json [retry-after-ms: 10]; error rate_limit_error; eof\n\
+         attempt 4+: {refused}"
+    );
+    let is_retry =
+        |event: &AgentEvent| matches!(event, AgentEvent::Call(CallEvent::Retrying { .. }));
+    let mut retries = 0;
+    let is_second = move |event: &AgentEvent| {
+        retries += u32::from(is_retry(event));
+        retries == 2
+    };
+    let resend = Arc::new(Resend(vec![Duration::from_secs(20)]));
+    vec![
+        stopped("in the wait for a retry", soon(refused), &[], attempts(1)),
+        stopped("in a storm of 429", soon(&storm), &[], attempts(4)),
+        stopped(
+            "in the wait for an overloaded server",
+            soon("status 529 json [retry-after: 30]; error overloaded_error; eof"),
+            &[],
+            attempts(1),
+        ),
+        stopped(
+            "after a cut",
+            flat(Case::new(PINGS)).cancel_when(is_retry),
+            &[],
+            attempts(1),
+        ),
+        stopped(
+            "after a cut and another failure",
+            flat(Case::new(&format!(
+                "attempt 1: {PINGS}\nattempt 2+: {error}"
+            )))
+            .cancel_when(is_second),
+            &[],
+            attempts(2),
+        ),
+        stopped(
+            "before the turn is sent again",
+            soon(error).with(|builder| builder.policy(resend)),
+            &[],
+            Counts {
+                resends: 1,
+                ..attempts(3)
+            },
+        ),
+        stopped(
+            "in a tool",
+            soon(&calls(&[("c1", "hang", json!({}))])).tools(&Arc::new(Tools::default())),
+            &STOPPED_TOOL,
+            IN_A_TOOL,
+        ),
+    ]
+}
 
 /// Wherever a turn is stopped, it ends at once, keeps what had come, and blames nobody.
 #[tokio::test]
 async fn a_turn_can_be_stopped_anywhere() {
-    let tools = Arc::new(Tools::default());
-    let refused = "status 429 json [retry-after: 30]; error rate_limit_error; eof";
-    let hang = calls(&[("c1", "hang", json!({}))]);
-    let big = calls(&[("c1", "look", json!({"say": "x".repeat(4_000)}))]);
-    let half = "status 200 sse; tool {\"index\":0,\"id\":\"c1\",\"type\":\"function\",\
-                \"function\":{\"name\":\"write\",\"arguments\":\"{\"}}; hold";
-    let stopped_at: [(&str, String, &[&str]); 10] = [
-        ("before any byte", "hold".to_owned(), &[]),
-        ("between heartbeats", PINGS.to_owned(), &[]),
-        (
-            "after content",
-            "status 200 sse; text \"and \"; hold".to_owned(),
-            &["partial and "],
-        ),
-        (
-            "in a recovery",
-            "attempt 1: status 200 sse; text \"and \"; cut\nattempt 2: hold".to_owned(),
-            &["partial and "],
-        ),
-        ("in the wait for a retry", refused.to_owned(), &[]),
-        (
-            "in a second attempt",
-            "attempt 1: status 500 json; error server_error; eof\nattempt 2: hold".to_owned(),
-            &[],
-        ),
-        (
-            "before the turn is sent again",
-            "status 500 json; error server_error; eof".to_owned(),
-            &[],
-        ),
-        (
-            "in a tool call that arrives",
-            half.to_owned(),
-            &["partial [c1]"],
-        ),
-        (
-            "in a tool",
-            hang,
-            &[
-                "answer [c1]",
-                "began c1",
-                "ran! c1: This call was stopped on",
-            ],
-        ),
-        (
-            "in a compaction",
-            format!("attempt 1: {big}\nattempt 2: {big}\nattempt 3: {big}\nattempt 4: hold"),
-            &[],
-        ),
-    ];
-    for (at, script, kept) in stopped_at {
-        let mut case = Case::new(&script)
-            .set("bounds.raw_silence", "20s")
-            .tools(&tools)
-            .cancel_after(Duration::from_millis(250));
-        if at == "before the turn is sent again" {
-            let policy = Arc::new(Resend(vec![Duration::from_secs(20)]));
-            case = case.with(|builder| builder.policy(policy));
-        }
-        if at == "in a compaction" {
-            case = case.with(|builder| builder.context_tokens(4_000));
-        }
-        let played = case.play().await;
+    let mut bodies = Vec::new();
+    for case in under_way() {
+        let at = case.at;
+        let played = play(case, &mut bodies).await;
 
-        assert_ended(
-            &played,
-            ("cancelled", 130),
-            "cancelled",
-            "it was stopped on purpose.",
-            "You stopped the answer before it was complete",
-        );
-        assert!(
-            (240..2_000).contains(&played.report.times_ms.elapsed),
-            "{at}: {:?}",
-            played.report.times_ms
-        );
-        let short = played.short();
-        assert_eq!(short.last().unwrap(), "ended cancelled", "{at}");
-        if at != "in a compaction" {
-            assert_eq!(&short[1..short.len() - 1], kept, "{at}");
-        }
         let last = played.standin.requests().len() - 1;
-        let waits = [
-            "in the wait for a retry",
-            "before the turn is sent again",
-            "in a tool",
-        ];
-        if !waits.contains(&at) {
-            let left = played
-                .standin
-                .wait_for_peer_closed(last, Duration::from_secs(1));
-            assert!(left.await.is_some(), "{at}: the provider is still working");
+        let left = played
+            .standin
+            .wait_for_peer_closed(last, Duration::from_secs(1));
+        assert!(left.await.is_some(), "{at}: the provider is still working");
+    }
+    for case in between() {
+        play(case, &mut bodies).await;
+    }
+
+    official::assert_taken(bodies);
+}
+
+async fn play(case: Stopped, bodies: &mut Vec<(Wire, serde_json::Value)>) -> Played {
+    let at = case.at;
+    let played = case.case.play().await;
+
+    assert_ended(
+        &played,
+        ("cancelled", 130),
+        "cancelled",
+        "it was stopped on purpose.",
+        "You stopped the answer before it was complete",
+    );
+    let mut kept = vec!["user go"];
+    kept.extend(case.kept);
+    kept.push("ended cancelled");
+    assert_eq!(played.short(), kept, "{at}");
+    assert_eq!(played.counts(), case.counts, "{at}");
+    assert!(
+        played.report.times_ms.elapsed < 2_000,
+        "{at}: {:?}",
+        played.report.times_ms
+    );
+    let talk = played.agent.transcript();
+    bodies.extend(Wire::ALL.map(|wire| (wire, assert_accepted(talk, wire))));
+    bodies.extend(played.bodies());
+    played
+}
+
+#[cfg(feature = "mcp")]
+mod mcp {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::mcp::asker::asking;
+
+    /// The tool of a server is told to stop, and so is the model call that the server asked for.
+    #[tokio::test]
+    async fn a_turn_can_be_stopped_while_a_server_is_at_it() {
+        let mut bodies = Vec::new();
+        for tool in ["hang", "ask"] {
+            let asking = asking("role; repeat 0.05 { ping } forever", "20s").await;
+            let server = Arc::clone(&asking.server);
+            let case =
+                soon(&calls(&[("c1", tool, json!({}))])).with(move |builder| builder.tools(server));
+
+            play(stopped(tool, case, &STOPPED_TOOL, IN_A_TOOL), &mut bodies).await;
+
+            let asked = asking.provider.requests().len();
+            assert_eq!(asked, usize::from(tool == "ask"));
+            if tool == "ask" {
+                let left = asking
+                    .provider
+                    .wait_for_peer_closed(0, Duration::from_millis(500));
+                assert!(left.await.is_some(), "the model call goes on");
+            }
         }
+
+        official::assert_taken(bodies);
     }
 }

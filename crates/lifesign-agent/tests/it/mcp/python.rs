@@ -1,17 +1,15 @@
 //! A server made with the official SDK for Python, as a process and over HTTP.
 
-use std::io::{BufRead as _, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lifesign_agent::tools::mcp::McpWay;
 use lifesign_agent::tools::{ToolProgress, ToolResult, Toolbox as _, Toolset};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::servers::{ask, call, config, gone, program, python, python_config, refused, start};
+use super::servers::{ask, call, gone, program, python_config, refused, served, start};
 
 #[tokio::test]
 async fn its_tools_are_listed_validated_and_called() {
@@ -237,37 +235,11 @@ async fn what_it_says_beside_the_protocol_is_in_the_log() {
     );
 }
 
-/// The server over HTTP, which ends with the test.
-struct Served(Child);
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
 #[tokio::test]
 async fn it_is_reached_over_http() {
-    let Some((python, script)) = python() else {
+    let Some((_served, config)) = served() else {
         return;
     };
-    let served = Command::new(python)
-        .args([&script, "http"])
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .stderr(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut served = Served(served.unwrap());
-    let mut port = String::new();
-    let stdout = served.0.stdout.take().unwrap();
-    BufReader::new(stdout).read_line(&mut port).unwrap();
-    let url = format!("http://127.0.0.1:{}/mcp", port.trim());
-    let config = config(McpWay::Http {
-        url: url.parse().unwrap(),
-        headers: Vec::new(),
-    });
-    // It listens already, and answers as soon as it can.
     let server = start(config).await;
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = {

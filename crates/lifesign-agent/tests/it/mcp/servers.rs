@@ -1,6 +1,8 @@
 //! Finds the servers and calls their tools.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +36,37 @@ pub(crate) fn python() -> Option<(String, String)> {
 pub(crate) fn python_config() -> Option<McpServerConfig> {
     let (python, script) = python()?;
     Some(program(&python, &[&script]))
+}
+
+/// The server over HTTP, which ends with the test.
+pub(crate) struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Starts the server for Python over HTTP. It listens already, and answers as soon as it can.
+pub(crate) fn served() -> Option<(Served, McpServerConfig)> {
+    let (python, script) = python()?;
+    let served = Command::new(python)
+        .args([&script, "http"])
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stderr(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut served = Served(served.unwrap());
+    let mut port = String::new();
+    let stdout = served.0.stdout.take().unwrap();
+    BufReader::new(stdout).read_line(&mut port).unwrap();
+    let url = format!("http://127.0.0.1:{}/mcp", port.trim());
+    let config = config(McpWay::Http {
+        url: url.parse().unwrap(),
+        headers: Vec::new(),
+    });
+    Some((served, config))
 }
 
 pub(crate) fn program(command: &str, args: &[&str]) -> McpServerConfig {

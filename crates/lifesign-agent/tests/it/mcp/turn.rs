@@ -3,15 +3,19 @@
 use std::fs;
 use std::sync::Arc;
 
-use lifesign::{Client, Upstream, Wire};
+use lifesign::{CallRequest, Client, Upstream, Wire};
 use lifesign_agent::tools::Toolset;
-use lifesign_agent::{Agent, TurnOutcome};
+use lifesign_agent::tools::mcp::Sampler;
+use lifesign_agent::{Agent, AgentEvent, Counts, TurnOutcome};
 use lifesign_standin::Standin;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::files::files;
+use super::servers::{served, start_with};
+use crate::harness::{Case, NOTHING};
 use crate::llama::Llama;
+use crate::official;
 
 fn call(id: &str, name: &str, arguments: &Value) -> String {
     let function = json!({"name": name, "arguments": arguments.to_string()});
@@ -59,6 +63,81 @@ async fn a_model_works_on_files_through_a_public_server() {
         assert!(sent.contains("\"hello\""), "{sent}");
         fs::remove_file(&path).unwrap();
     }
+}
+
+/// The tools of a server over HTTP: one that counts, one that asks for a model call, one that ends the
+/// server, and one that is not there any more then.
+#[tokio::test]
+async fn a_model_works_through_a_server_over_http_until_that_ends() {
+    let mut bodies = Vec::new();
+    for wire in Wire::ALL {
+        let Some((_served, config)) = served() else {
+            return;
+        };
+        let said = Standin::script("answer \"hello there\"").unwrap();
+        let said = said.start().await.unwrap();
+        let upstream = Arc::new(Upstream::new(Wire::OPENAI_CHAT, &said.url()).unwrap());
+        let sampler = Sampler::new(Client::new().unwrap(), move |mut request| {
+            "m".clone_into(&mut request.model);
+            Ok(CallRequest::new(Arc::clone(&upstream), request))
+        });
+        let server = Arc::new(start_with(config, sampler).await);
+        let script = format!(
+            "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\nattempt 4: {}\nattempt 5: answer \"That is all.\"",
+            call("c1", "count", &json!({"to": 3})),
+            call("c2", "ask", &json!({"text": "hi"})),
+            call("c3", "end", &json!({"code": 0})),
+            call("c4", "echo", &json!({"text": "hi"})),
+        );
+        let played = Case::new(&script)
+            .wire(wire)
+            .set("bounds.raw_silence", "20s")
+            .with(move |builder| builder.tools(server))
+            .play()
+            .await;
+
+        assert_eq!(played.outcome(), ("completed", 0), "{:?}", played.report);
+        assert_eq!(
+            played.short(),
+            [
+                "user go",
+                "answer [c1]",
+                "began c1",
+                "ran c1: counted to 3",
+                "answer [c2]",
+                "began c2",
+                "ran c2: hello there (endTurn)",
+                "answer [c3]",
+                "began c3",
+                "ran! c3: end failed: tool server ",
+                "answer [c4]",
+                "began c4",
+                "ran! c4: echo failed: tool server",
+                "answer That is all.",
+                "ended completed"
+            ]
+        );
+        let counts = Counts {
+            turns: 1,
+            rounds: 5,
+            calls: 5,
+            attempts: 5,
+            tool_calls: 4,
+            tool_failures: 2,
+            ..NOTHING
+        };
+        assert_eq!(played.counts(), counts);
+        let last = played.events.iter().rev().find_map(|event| match event {
+            AgentEvent::ToolProgress { progress, .. } => Some(progress.to_string()),
+            _ => None,
+        });
+        assert_eq!(last.as_deref(), Some("3 of 3: at 3"));
+        assert_eq!(said.requests().len(), 1);
+        played.assert_sound();
+        bodies.extend(played.bodies());
+    }
+
+    official::assert_taken(bodies);
 }
 
 #[tokio::test]
