@@ -82,7 +82,7 @@ pub enum AgentEvent {
         /// The call.
         call: ToolCall,
     },
-    /// A tool says how far it is.
+    /// A tool says how far it is. Of what it says faster than the turn is read, this is the newest.
     ToolProgress {
         /// The id of the call.
         id: String,

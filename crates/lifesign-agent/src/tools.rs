@@ -50,7 +50,8 @@ pub trait Toolbox: Send + Sync {
 /// A tool call under way.
 pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>>;
 
-/// Is told how far a tool is, from wherever the tool runs.
+/// Is told how far a tool is, from wherever the tool runs and as often as it likes: a turn keeps the
+/// newest of it until that is read.
 pub type ProgressSink = Arc<dyn Fn(ToolProgress) + Send + Sync>;
 
 /// What a model is told of a tool, and how its calls are run.

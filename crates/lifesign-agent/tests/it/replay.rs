@@ -92,8 +92,8 @@ fn said(wire: Wire, text: &str, thought: bool, calls: &[ToolCall]) -> Said {
             }
             parts.extend(whole.map(|call| {
                 json!({
-                    "type": "function_call", "call_id": call.id, "name": call.name,
-                    "arguments": call.arguments,
+                    "type": "function_call", "id": format!("fc_{}", call.id), "call_id": call.id,
+                    "name": call.name, "arguments": call.arguments,
                 })
             }));
         }

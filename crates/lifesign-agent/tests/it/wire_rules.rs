@@ -140,6 +140,7 @@ fn anthropic(body: &Value) -> Option<String> {
 fn responses(body: &Value) -> Option<String> {
     let mut open = BTreeSet::new();
     let mut known = BTreeSet::new();
+    let mut items = BTreeSet::new();
     let mut thought = false;
     for item in body["input"].as_array()? {
         let kind = item["type"].as_str().unwrap_or("message");
@@ -179,7 +180,9 @@ fn responses(body: &Value) -> Option<String> {
                 if !is_whole || !(1..=64).contains(&id.len()) {
                     return Some(format!("a call that is none: {item}"));
                 }
-                if !known.insert(id) || !open.insert(id) {
+                let item_id = item["id"].as_str();
+                let is_known = item_id.is_some_and(|id| !items.insert(id));
+                if is_known || !known.insert(id) || !open.insert(id) {
                     return Some(format!("an id twice: {id:?}"));
                 }
             }

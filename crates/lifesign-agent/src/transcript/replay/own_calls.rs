@@ -70,6 +70,10 @@ impl Naming<'_> {
         };
         let given = self.ids.give(&id, self.wire.name());
         let mut is_changed = given != id && set(call, id_field, &given);
+        if is_changed && id_field == "call_id" {
+            // Its item's own id may be left out, and is likely to be there twice as well.
+            call.remove("id");
+        }
         self.sent.insert(id, given);
         if let Some(name) = text(call, "name") {
             let fit = tool_name(&name, self.wire.name(), self.wire);
