@@ -22,6 +22,7 @@ pub use self::route::Route;
 pub use self::schema::config_schema;
 pub use self::serve::{Breaker, GatewayLimits, Listen, LogForm, Serve};
 pub use self::tables::GatewayTables;
+pub use self::tools::ToolsConfig;
 pub use self::traces::TracesConfig;
 pub use self::upstream::{Assemble, Auth, GatewayUpstream, UsageMode};
 
@@ -39,6 +40,7 @@ mod schema;
 mod serve;
 mod table;
 mod tables;
+mod tools;
 mod traces;
 mod upstream;
 

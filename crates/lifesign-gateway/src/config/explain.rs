@@ -8,7 +8,7 @@ use lifesign_core::{Explained, FileKey, Limit, Setting};
 use super::GatewayConfig;
 use super::beats::BeatForm;
 use super::serve::LogForm;
-use super::table::{SETTINGS, UPSTREAM};
+use super::table::{GATEWAY, UPSTREAM};
 use super::upstream::{Assemble, Auth, GatewayUpstream, UsageMode};
 use crate::journal::age_text;
 use crate::traces::OtlpProtocol;
@@ -18,7 +18,7 @@ impl GatewayConfig {
     ///
     /// Beats are those of the upstream, before a route or a key has its say.
     pub fn explain(&self, upstream: &GatewayUpstream) -> Vec<Explained> {
-        let settings = SETTINGS.iter().map(|key| self.shown(key, upstream));
+        let settings = GATEWAY.iter().map(|key| self.shown(key, upstream));
         let upstreams = UPSTREAM.iter().map(|key| shown(key, upstream));
         settings
             .chain(upstreams)
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(row("serve.admin_key"), "env:ADMIN call");
         assert_eq!(row("beats.form"), "event call");
         assert_eq!(row("upstream.auth"), "pass default");
-        for key in SETTINGS {
+        for key in GATEWAY {
             let untouched = row(key.name);
             let set = ["serve.listen", "serve.admin_key", "beats.form"];
             if !set.contains(&key.name) {
@@ -196,6 +196,6 @@ mod tests {
                 );
             }
         }
-        assert_eq!(rows.len(), SETTINGS.len() + 6);
+        assert_eq!(rows.len(), GATEWAY.len() + 6);
     }
 }

@@ -2,15 +2,15 @@
 
 use lifesign_core::{KeyTable, reference_markdown};
 
-use super::table::{KEY, ROUTE, SETTINGS, UPSTREAM};
+use super::table::{GATEWAY, KEY, ROUTE, TOOLS, UPSTREAM};
 
 /// Returns `docs/reference/settings.md`.
 pub fn settings_markdown() -> String {
     reference_markdown(&[
         KeyTable {
             heading: "The gateway",
-            text: GATEWAY,
-            keys: SETTINGS,
+            text: OF_GATEWAY,
+            keys: GATEWAY,
         },
         KeyTable {
             heading: "The gateway's upstreams",
@@ -28,6 +28,11 @@ pub fn settings_markdown() -> String {
             keys: KEY,
         },
         KeyTable {
+            heading: "Tools of agents",
+            text: OF_TOOLS,
+            keys: TOOLS,
+        },
+        KeyTable {
             heading: "What is refused before the gateway starts",
             text: REFUSED,
             keys: &[],
@@ -35,8 +40,8 @@ pub fn settings_markdown() -> String {
     ])
 }
 
-const GATEWAY: &str = "\
-`lifesign serve` reads the same file as `lifesign call`, which checks what is the gateway's and does not go by it.
+const OF_GATEWAY: &str = "\
+`lifesign serve` reads the same file as `lifesign call` and `lifesign run`, which check what is the gateway's and do not go by it.
 The same names work in the environment and with `--set`; a list is written with commas there, and the place of a key
 as `env:NAME` or `file:PATH`.
 
@@ -85,6 +90,11 @@ printf %s \"$KEY\" | sha256sum
 
 A call may choose a profile and set settings in the headers `x-lifesign-profile`, `x-lifesign-wall-clock` and
 `x-lifesign-set` (`key=value`, commas between), as far as its key allows. Without keys every call may.
+";
+
+const OF_TOOLS: &str = "\
+`lifesign run` goes by these; they may stand in the file that a gateway reads, which does not go by them. What
+a server's own file says of its tools wins: [tools.md](tools.md).
 ";
 
 const REFUSED: &str = "\
@@ -140,7 +150,13 @@ mod tests {
     fn every_key_of_the_gateway_is_on_the_page() {
         let page = settings_markdown();
 
-        for key in SETTINGS.iter().chain(UPSTREAM).chain(ROUTE).chain(KEY) {
+        for key in GATEWAY
+            .iter()
+            .chain(TOOLS)
+            .chain(UPSTREAM)
+            .chain(ROUTE)
+            .chain(KEY)
+        {
             assert!(
                 page.contains(&format!("\n| `{}` | ", key.name)),
                 "{}",

@@ -23,8 +23,23 @@ const fn key(
     }
 }
 
-/// The single settings, in the order of the reference.
-pub(super) const SETTINGS: &[FileKey] = &[
+/// The single settings, those of agents' tools behind the gateway's.
+pub(super) const SETTINGS: &[FileKey] = &{
+    let mut all = [GATEWAY[0]; GATEWAY.len() + TOOLS.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < GATEWAY.len() {
+            GATEWAY[at]
+        } else {
+            TOOLS[at - GATEWAY.len()]
+        };
+        at += 1;
+    }
+    all
+};
+
+/// The gateway's single settings, in the order of the reference.
+pub(super) const GATEWAY: &[FileKey] = &[
     key(
         "serve.listen",
         Shape::TextOrTexts,
@@ -204,6 +219,38 @@ pub(super) const SETTINGS: &[FileKey] = &[
         "none",
         "where the headers are that the collector wants, such as a key: `name=value`, commas between, \
          values percent-encoded",
+    ),
+];
+
+/// The settings of agents' tools.
+pub(super) const TOOLS: &[FileKey] = &[
+    key(
+        "tools.timeout",
+        Shape::Limit,
+        LIMIT,
+        "2 min",
+        "the longest that a tool call may take where nothing else says so",
+    ),
+    key(
+        "tools.max_output",
+        Shape::Size,
+        "a size such as \"64 KiB\", at least 256 B",
+        "64 KiB",
+        "the most of a tool's result that the model is told: its head and its tail",
+    ),
+    key(
+        "tools.run_timeout",
+        Shape::Duration,
+        DURATION,
+        "2 min",
+        "the longest that a program may take which the model runs",
+    ),
+    key(
+        "tools.sampling",
+        Shape::CountOrZero,
+        "a whole number, 0 for none",
+        "2",
+        "model calls of tool servers at once, all servers together; further ones wait in line",
     ),
 ];
 

@@ -11,6 +11,7 @@ use super::journal::JournalConfig;
 use super::route::Route;
 use super::serve::{Breaker, GatewayLimits, LogForm, Serve};
 use super::table::{ARRAYS, SETTINGS, UPSTREAM};
+use super::tools::ToolsConfig;
 use super::traces::TracesConfig;
 use super::upstream::UpstreamTable;
 
@@ -27,6 +28,7 @@ pub struct GatewayTables {
     pub(super) journal: JournalConfig,
     pub(super) log: Setting<LogForm>,
     pub(super) traces: TracesConfig,
+    tools: ToolsConfig,
     /// What the file says about beats, weaker than what upstreams, routes and keys say.
     pub(super) beats: BeatsLayer,
     /// What the environment and the flags say about beats, stronger than all of these.
@@ -49,6 +51,7 @@ impl Default for GatewayTables {
             journal: JournalConfig::default(),
             log: Setting::default_value(LogForm::Human),
             traces: TracesConfig::default(),
+            tools: ToolsConfig::default(),
             beats: BeatsLayer::default(),
             strong_beats: BeatsLayer::default(),
             upstreams: Vec::new(),
@@ -79,6 +82,11 @@ impl GatewayTables {
         &self.journal
     }
 
+    /// Returns what is said of agents' tools.
+    pub fn tools(&self) -> &ToolsConfig {
+        &self.tools
+    }
+
     fn note(&mut self, name: String, entry: &Entry<'_>) {
         self.is_used = true;
         match entry.position() {
@@ -103,6 +111,9 @@ impl Extension for GatewayTables {
     }
 
     fn handle_setting(&mut self, entry: &Entry<'_>) -> Result<(), SettingError> {
+        if let Some(("tools", _)) = entry.field().split_once('.') {
+            return self.tools.handle(entry);
+        }
         self.note(entry.field().to_owned(), entry);
         match entry.field().split_once('.') {
             Some(("serve", _)) => self.serve.handle(entry),
