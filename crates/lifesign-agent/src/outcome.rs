@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// In one word, how a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TurnOutcome {
     /// The person asked for it to stop.
@@ -63,8 +64,10 @@ impl TurnOutcome {
 ///
 /// The fields are described in `docs/reference/run-json.md`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TurnReport {
     /// The version of this object's shape: 1.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = Self::VERSION)))]
     pub v: u32,
     /// The conversation's id.
     pub id: String,
@@ -83,6 +86,7 @@ pub struct TurnReport {
     /// Why the last answer ended, as the provider wrote it.
     pub finish_reason: Option<String>,
     /// When the turn is to be gone on with, after a limit that resets then.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub wake_at: Option<Timestamp>,
     /// What was done how often.
     pub counts: Counts,
@@ -112,6 +116,7 @@ impl TurnReport {
 
 /// What was done how often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
     /// Exchanges with the person.
     pub turns: u32,
@@ -144,6 +149,7 @@ pub struct Counts {
 
 /// Where the time went, in milliseconds. Together it is all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Times {
     /// From the turn's beginning to its end.
     pub elapsed: u64,

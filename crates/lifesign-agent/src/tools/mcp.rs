@@ -7,6 +7,7 @@ mod config;
 mod content;
 mod handler;
 mod http_client;
+mod last_words;
 mod link;
 mod listing;
 mod program;

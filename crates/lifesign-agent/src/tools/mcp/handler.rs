@@ -15,6 +15,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext};
 use tokio_util::sync::CancellationToken;
 
+use super::last_words::LastWords;
 use super::listing::Listing;
 use super::under_way::UnderWay;
 use crate::tools::sampling::Sampler;
@@ -25,6 +26,8 @@ pub(super) struct Handler {
     pub(super) server: Arc<str>,
     pub(super) listing: Arc<Listing>,
     pub(super) sampler: Option<Sampler>,
+    /// Keeps what its program says, if it is one.
+    pub(super) words: LastWords,
     /// Set when the server is gone: who is being answered for it stops.
     pub(super) left: CancellationToken,
     /// The calls that the server is at.

@@ -111,7 +111,7 @@ async fn explain(error: &ClientInitializeError, program: Option<&Program>) -> St
     if let Some(program) = program
         && let Some(how) = program.how_it_ended().await
     {
-        return format!("ended before it was ready ({how}); its own words are in the log");
+        return format!("ended before it was ready ({how})");
     }
     match error {
         ClientInitializeError::ConnectionClosed(_) => "closed the connection".to_owned(),

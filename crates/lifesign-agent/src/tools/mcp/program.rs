@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
+use super::last_words::LastWords;
 use crate::tools::process::{Killer, ProcessGroup};
 
 /// A program that runs, or has ended.
@@ -29,8 +30,13 @@ pub(super) struct Pipes {
 }
 
 impl Program {
-    /// Starts `command` as the server `name`. What it writes to its standard error is for the log.
-    pub(super) fn start(name: &str, command: &mut Command) -> Result<(Self, Pipes), String> {
+    /// Starts `command` as the server `name`. What it writes to its standard error is for the log, and
+    /// the end of it in `words`.
+    pub(super) fn start(
+        name: &str,
+        command: &mut Command,
+        words: &LastWords,
+    ) -> Result<(Self, Pipes), String> {
         let spawned = ProcessGroup::spawn(command.stdin(Stdio::piped()), &[]);
         let mut group = spawned.map_err(|error| {
             let program = command.as_std().get_program().to_string_lossy();
@@ -47,7 +53,8 @@ impl Program {
             ended: CancellationToken::new(),
         };
         tokio::spawn(program.clone().wait(group));
-        tokio::spawn(log(name.to_owned(), stderr));
+        words.begin();
+        tokio::spawn(log(name.to_owned(), stderr, words.clone()));
         let pipes = Pipes {
             lines: AsyncRwTransport::new(stdout, stdin),
             program: program.clone(),
@@ -123,7 +130,7 @@ fn describe(status: ExitStatus) -> String {
 }
 
 /// Writes what a server says beside the protocol to the log, line by line.
-async fn log(server: String, pipe: ChildStderr) {
+async fn log(server: String, pipe: ChildStderr, words: LastWords) {
     let mut pipe = BufReader::new(pipe);
     let mut line = Vec::new();
     loop {
@@ -135,11 +142,12 @@ async fn log(server: String, pipe: ChildStderr) {
             .await
         {
             Ok(1..) => {}
-            Ok(0) | Err(_) => return,
+            Ok(0) | Err(_) => return words.end(),
         }
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end();
         if !text.is_empty() {
+            words.hear(text);
             tracing::info!(server, text, "tool server says");
         }
     }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::config::McpServerConfig;
 use super::content;
 use super::handler::Handler;
+use super::last_words::LastWords;
 use super::link::{Line, Link};
 use super::listing::Listing;
 use super::tap::{Listener, Listeners};
@@ -53,12 +54,21 @@ struct State {
 
 /// A server that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("tool server {server} {problem}")]
+#[error("tool server {server} {problem}{}", said(.last_words))]
 pub struct McpStartError {
     /// Its name.
     pub server: String,
     /// What is the matter.
     pub problem: String,
+    /// The end of what its program wrote to its standard error; empty where it wrote nothing.
+    pub last_words: String,
+}
+
+fn said(last_words: &str) -> String {
+    match last_words {
+        "" => String::new(),
+        words => format!("; it said: {words}"),
+    }
 }
 
 impl McpServer {
@@ -70,11 +80,18 @@ impl McpServer {
     ) -> Result<Self, McpStartError> {
         let config = Arc::new(config);
         let listing = Arc::new(Listing::new(Arc::clone(&config)));
-        let opened = open(&config, &listing, sampler.as_ref(), &*way).await;
-        let link = opened.map_err(|problem| McpStartError {
-            server: config.name.clone(),
-            problem,
-        })?;
+        let words = LastWords::default();
+        let opened = open(&config, &listing, sampler.as_ref(), &*way, &words).await;
+        let link = match opened {
+            Ok(link) => link,
+            Err(problem) => {
+                return Err(McpStartError {
+                    server: config.name.clone(),
+                    problem,
+                    last_words: words.tell().await,
+                });
+            }
+        };
         Ok(Self {
             config,
             listing,
@@ -184,6 +201,8 @@ impl McpServer {
             &self.listing,
             self.sampler.as_ref(),
             &*self.way,
+            // They may hold what is not for the model, which is told of this.
+            &LastWords::default(),
         )
         .await
         .map_err(|problem| format!("{how}, and when started again it {problem}"))?;
@@ -220,11 +239,13 @@ async fn open(
     listing: &Arc<Listing>,
     sampler: Option<&Sampler>,
     way: &dyn Way,
+    words: &LastWords,
 ) -> Result<Link, String> {
     let handler = Handler {
         server: config.name.as_str().into(),
         listing: Arc::clone(listing),
         sampler: sampler.cloned(),
+        words: words.clone(),
         left: CancellationToken::new(),
         calls: UnderWay::new(),
     };

@@ -54,7 +54,8 @@ struct ByProgram(Box<dyn Fn() -> Command + Send + Sync>);
 impl Way for ByProgram {
     fn open(&self, handler: Handler) -> Opening<'_> {
         Box::pin(async move {
-            let (program, pipes) = Program::start(&handler.server, &mut (self.0)())?;
+            let (program, pipes) =
+                Program::start(&handler.server, &mut (self.0)(), &handler.words)?;
             Link::open(pipes, Some(program), handler).await
         })
     }

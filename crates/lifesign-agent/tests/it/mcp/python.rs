@@ -161,15 +161,15 @@ async fn it_sees_no_variable_that_may_hold_a_secret() {
 
 #[tokio::test]
 async fn a_program_that_is_no_server_is_refused_with_how_it_ended() {
-    let ends = refused(program("sh", &["-c", "exit 7"])).await;
+    let ends = refused(program("sh", &["-c", "echo 'no such file' >&2; exit 7"])).await;
     let missing = refused(program("no-such-program", &[])).await;
-    let mut waits = program("sleep", &["600"]);
+    let mut waits = program("sh", &["-c", "echo 'one moment' >&2; sleep 600"]);
     waits.start_timeout = Duration::from_millis(200);
     let waits = refused(waits).await;
 
     assert_eq!(
         ends.to_string(),
-        "tool server tests ended before it was ready (exit code 7); its own words are in the log"
+        "tool server tests ended before it was ready (exit code 7); it said: no such file"
     );
     assert_eq!(
         missing.to_string(),
@@ -177,7 +177,8 @@ async fn a_program_that_is_no_server_is_refused_with_how_it_ended() {
     );
     assert_eq!(
         waits.to_string(),
-        "tool server tests was not ready within 200 ms (mcpServers.tests.start_timeout)"
+        "tool server tests was not ready within 200 ms (mcpServers.tests.start_timeout); it said: one \
+         moment"
     );
 }
 
