@@ -47,6 +47,19 @@ pub(crate) fn harmless(text: &str) -> String {
         .collect()
 }
 
+/// Returns a text that somebody else has chosen without what a terminal would obey, or what would
+/// make it read otherwise than it is written.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().filter(|c| !is_command(*c)).collect()
+}
+
+fn is_command(c: char) -> bool {
+    // Marks of direction and width change how the rest of a row is read.
+    let is_mark = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{061c}');
+    c.is_control() || is_mark
+}
+
 /// Says what went wrong, in one sentence.
 pub(crate) fn complain(error: &anyhow::Error) -> ExitCode {
     note(&format!("error: {}", one_line(error)));
@@ -77,3 +90,22 @@ pub(crate) const UNWRITTEN: u8 = 1;
 
 /// The exit code of input that cannot be used: nothing was sent.
 pub(crate) const REFUSED: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn no_text_of_somebody_else_commands_the_terminal() {
+        for (given, shown) in [
+            ("gpt-5", "gpt-5"),
+            ("m\x1b[2Jx\u{9b}31m", "m[2Jx31m"),
+            ("a\r\nb\tc\u{7}", "abc"),
+            ("evil\u{202e}txt.exe", "eviltxt.exe"),
+        ] {
+            assert_eq!(plain(given), shown);
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use lifesign_gateway::live::{CallNow, EndedCall, HoldNow, Snapshot, Timeline, UpstreamNow};
 
-use super::words::plain;
+use crate::output::plain;
 
 /// What a full screen shows of one gateway.
 #[derive(Debug)]

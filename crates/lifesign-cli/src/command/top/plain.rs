@@ -4,7 +4,8 @@ use lifesign_core::duration::whole_millis;
 use lifesign_gateway::live::{CallNow, Snapshot};
 
 use super::app::{App, UpstreamRow};
-use super::words::{attempt, moment, next, phase, plain, short_id, summary, time};
+use super::words::{attempt, moment, next, phase, short_id, summary, time};
+use crate::output::plain;
 use crate::table::Table;
 
 /// Returns how a gateway stands, a line each.

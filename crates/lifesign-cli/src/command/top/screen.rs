@@ -15,8 +15,9 @@ use super::Shown;
 use super::app::{App, Wish};
 use super::gateway::{Gateway, Trouble};
 use super::view::{Theme, draw};
-use super::words::{plain, short_id};
+use super::words::short_id;
 use crate::interrupts::Interrupts;
+use crate::output::plain;
 
 /// Shows a gateway until somebody wants to go. The terminal is then as it was, also after a panic.
 pub(super) async fn run(gateway: Gateway, url: &str) -> Result<(), Shown> {

@@ -12,7 +12,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Table, TableState, Wrap};
 
 use super::app::{App, Question, Tab};
-use super::words::{plain, short_id, summary, time};
+use super::words::{short_id, summary, time};
+use crate::output::plain;
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App, theme: Theme) {

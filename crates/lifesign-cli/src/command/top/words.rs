@@ -5,13 +5,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use lifesign_gateway::live::{CallNow, Snapshot};
 
+use crate::output::plain;
 use crate::status_line::short;
-
-/// Returns a text that a caller has chosen without what a terminal would obey, or what would make it
-/// read otherwise than it is written.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().filter(|c| !is_command(*c)).collect()
-}
 
 /// Returns all of it in a sentence.
 ///
@@ -94,13 +89,6 @@ pub(super) fn bar(age_ms: u64, limit_ms: u64, width: u16) -> String {
     (0..cells).map(cell).collect()
 }
 
-fn is_command(c: char) -> bool {
-    // Marks of direction and width change how the rest of a row is read.
-    let is_mark = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{061c}');
-    c.is_control() || is_mark
-}
-
 /// A full block, and a light shade.
 const FULL: char = '\u{2588}';
 const EMPTY: char = '\u{2591}';
@@ -113,18 +101,6 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-
-    #[test]
-    fn no_text_of_a_caller_commands_the_terminal() {
-        for (given, shown) in [
-            ("gpt-5", "gpt-5"),
-            ("m\x1b[2Jx\u{9b}31m", "m[2Jx31m"),
-            ("a\r\nb\tc\u{7}", "abc"),
-            ("evil\u{202e}txt.exe", "eviltxt.exe"),
-        ] {
-            assert_eq!(plain(given), shown);
-        }
-    }
 
     #[test]
     fn a_bar_is_full_at_its_limit_and_no_longer_than_that() {

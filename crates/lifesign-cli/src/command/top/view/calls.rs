@@ -9,8 +9,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row};
 
 use super::super::app::App;
-use super::super::words::{attempt, bar, next, phase, plain, short_id, time};
+use super::super::words::{attempt, bar, next, phase, short_id, time};
 use super::{List, Theme, draw_list};
+use crate::output::plain;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     let columns = columns(area.width);

@@ -10,8 +10,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
 use super::super::app::Details;
-use super::super::words::{bar, plain, time};
+use super::super::words::{bar, time};
 use super::Theme;
+use crate::output::plain;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, details: &Details, theme: Theme) {
     let lines = match &details.timeline {

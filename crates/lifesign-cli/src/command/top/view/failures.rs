@@ -7,8 +7,9 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row};
 
 use super::super::app::App;
-use super::super::words::{plain, time};
+use super::super::words::time;
 use super::{List, draw_list};
+use crate::output::plain;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let failures = app.failures();

@@ -9,8 +9,9 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row};
 
 use super::super::app::{App, UpstreamRow};
-use super::super::words::{moment, plain, time};
+use super::super::words::{moment, time};
 use super::{List, Theme, draw_list};
+use crate::output::plain;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     let rows = app.upstream_rows();
