@@ -10,6 +10,7 @@ mod output;
 mod recording;
 mod status_line;
 mod table;
+mod told;
 
 use std::process::ExitCode;
 

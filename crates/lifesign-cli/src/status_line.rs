@@ -26,16 +26,12 @@ impl StatusLine {
         self.live
     }
 
-    pub(crate) fn show(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+    pub(crate) fn show(&mut self, status: Status) -> io::Result<()> {
         if !self.live {
             return Ok(());
         }
         self.shown = true;
-        write!(
-            io::stderr().lock(),
-            "\r\x1b[2K{}",
-            Status::of(snapshot, 1).fitting(columns())
-        )?;
+        write!(io::stderr().lock(), "{WIPE}{}", status.fitting(columns()))?;
         io::stderr().flush()
     }
 
@@ -45,7 +41,7 @@ impl StatusLine {
             return Ok(());
         }
         self.shown = false;
-        write!(io::stderr().lock(), "\r\x1b[2K")?;
+        write!(io::stderr().lock(), "{WIPE}")?;
         io::stderr().flush()
     }
 }
@@ -70,27 +66,44 @@ struct Part {
 impl Status {
     /// Says what a call is doing, with every time made `speed` times as long.
     pub(crate) fn of(snapshot: &Snapshot, speed: u32) -> Self {
+        let mut status = Self::since(snapshot.elapsed.saturating_mul(speed));
+        status.add_call(snapshot, speed, "answering");
+        status
+    }
+
+    /// Begins with how long it has taken so far.
+    pub(crate) fn since(elapsed: Duration) -> Self {
+        Self(vec![Part {
+            text: format!("{:>6}", short(elapsed)),
+            rank: MUST,
+        }])
+    }
+
+    /// Says what a call is doing, and `content` where content has come of it.
+    pub(crate) fn add_call(&mut self, snapshot: &Snapshot, speed: u32, content: &str) {
         let life = |time: Duration| short(time.saturating_mul(speed));
         let left = |until: Duration| life(until.saturating_sub(snapshot.elapsed));
-        let mut status = Self(Vec::new());
-        status.add(9, format!("{:>6}", life(snapshot.elapsed)));
         match snapshot.doing {
-            Doing::Starting => status.add(9, "starting".to_owned()),
-            Doing::Queued => status.add(9, "waiting in line".to_owned()),
-            Doing::Holding { until } => status.add(9, format!("on hold, {} more", left(until))),
+            Doing::Starting => self.say("starting"),
+            Doing::Queued => self.say("waiting in line"),
+            Doing::Holding { until } => self.say(format!("on hold, {} more", left(until))),
             Doing::RetryWait { until } => {
                 let next = snapshot.attempt + 1;
-                status.add(9, format!("attempt {next} in {}", left(until)));
+                self.say(format!("attempt {next} in {}", left(until)));
             }
             Doing::Attempting => {
-                status.add(8, format!("attempt {}", snapshot.attempt));
+                self.add(8, format!("attempt {}", snapshot.attempt));
                 if let Some(readings) = &snapshot.readings {
-                    status.add_readings(readings, snapshot.elapsed, life);
+                    self.add_readings(readings, snapshot.elapsed, content, life);
                 }
             }
-            Doing::Ended => status.add(9, "ended".to_owned()),
+            Doing::Ended => self.say("ended"),
         }
-        status
+    }
+
+    /// Adds what is left out last.
+    pub(crate) fn say(&mut self, text: impl Into<String>) {
+        self.add(MUST, text.into());
     }
 
     /// Returns as many of the parts as fit, the most telling ones.
@@ -99,15 +112,16 @@ impl Status {
             let texts: Vec<_> = self.0.iter().map(|part| part.text.as_str()).collect();
             let line = texts.join("  ");
             let least = self.0.iter().map(|part| part.rank).min();
-            if line.chars().count() <= columns || self.0.len() <= 1 {
-                return line.chars().take(columns).collect();
+            if width(&line) <= columns || self.0.len() <= 1 {
+                return cut(&line, columns);
             }
             let last = self.0.iter().rposition(|part| Some(part.rank) == least);
             self.0.remove(last.unwrap_or_default());
         }
     }
 
-    fn add(&mut self, rank: u8, text: String) {
+    /// Adds what is left out before everything of a higher rank.
+    pub(crate) fn add(&mut self, rank: u8, text: String) {
         self.0.push(Part { text, rank });
     }
 
@@ -115,9 +129,10 @@ impl Status {
         &mut self,
         readings: &Readings,
         now: Duration,
+        content: &str,
         life: impl Fn(Duration) -> String,
     ) {
-        self.add(7, doing(readings));
+        self.add(7, doing(readings, content));
         if let Some((bound, due)) = readings.next {
             let left = life(due.saturating_sub(now));
             self.add(6, format!("cut in {left} by {}", bound.name()));
@@ -143,7 +158,7 @@ impl Status {
     }
 }
 
-fn doing(readings: &Readings) -> String {
+fn doing(readings: &Readings, content: &str) -> String {
     let doing = match (readings.phase, readings.stage) {
         (Phase::Queued, _) => "queued",
         (Phase::Connecting, Some(stage)) => return format!("connecting ({})", stage.name()),
@@ -151,10 +166,30 @@ fn doing(readings: &Readings) -> String {
         (Phase::Sending, _) => "sending",
         (Phase::WaitingForHeaders, _) => "no response yet",
         (Phase::BeforeContent, _) => "no content yet",
-        (Phase::AfterContent, _) => "answering",
+        (Phase::AfterContent, _) => content,
         (Phase::Ended, _) => "ended",
     };
     doing.to_owned()
+}
+
+/// Returns the most columns that `text` may take: somebody else's letters may be two wide.
+fn width(text: &str) -> usize {
+    text.chars().map(columns_of).sum()
+}
+
+fn cut(text: &str, columns: usize) -> String {
+    let mut left = columns;
+    let fits = |c: &char| {
+        let takes = columns_of(*c);
+        let fits = takes <= left;
+        left = left.saturating_sub(takes);
+        fits
+    };
+    text.chars().take_while(fits).collect()
+}
+
+const fn columns_of(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
 }
 
 /// A duration as short as a glance needs it: `3.2s`, `45s`, `12m05s`.
@@ -168,6 +203,12 @@ pub(crate) fn short(duration: Duration) -> String {
         format!("{}m{:02}s", seconds / 60, seconds % 60)
     }
 }
+
+/// What wipes the row on which the line stands, and goes to its beginning.
+pub(crate) const WIPE: &str = "\r\x1b[2K";
+
+/// The rank of what is left out last.
+const MUST: u8 = 9;
 
 /// The columns of a terminal that does not say how many it has.
 const COMMON_COLUMNS: usize = 80;
@@ -227,6 +268,14 @@ mod tests {
         );
         assert_eq!(line(20), "   42s  attempt 2");
         assert_eq!(line(4), "   4");
+    }
+
+    #[test]
+    fn letters_that_may_be_wide_do_not_begin_a_second_row() {
+        let mut status = Status(Vec::new());
+        status.say("\u{4e00}".repeat(10));
+
+        assert_eq!(status.fitting(7), "\u{4e00}".repeat(3));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use lifesign_core::duration::human_measured;
 use super::Ended;
 use crate::answer_out::AnswerOut;
 use crate::output::{harmless, note};
-use crate::status_line::StatusLine;
+use crate::status_line::{Status, StatusLine};
+use crate::told;
 
 /// Tells a person what happens.
 pub(super) struct Teller {
@@ -46,7 +47,7 @@ impl Teller {
     }
 
     pub(super) fn show(&mut self, snapshot: &Snapshot) -> io::Result<()> {
-        self.status.show(snapshot)
+        self.status.show(Status::of(snapshot, 1))
     }
 
     /// Tells what happened; returns whether somebody still reads.
@@ -54,32 +55,11 @@ impl Teller {
         match event {
             CallEvent::Text(text) => return self.write(text),
             CallEvent::Reasoning(text) if io::stderr().is_terminal() => self.think(text)?,
-            CallEvent::Holding { wait } => self.say(&format!(
-                "waiting {} for a hold on the upstream to end",
-                human_measured(*wait)
-            ))?,
-            CallEvent::Notice(notice) if notice.ages.raw >= notice.ages.content => {
-                self.say(&format!(
-                    "nothing has arrived for {}",
-                    human_measured(notice.ages.raw)
-                ))?;
+            event => {
+                if let Some(sentence) = told::sentence(event) {
+                    self.say(&sentence)?;
+                }
             }
-            CallEvent::Notice(notice) => self.say(&format!(
-                "no content for {}; the last byte came {} ago",
-                human_measured(notice.ages.content),
-                human_measured(notice.ages.raw)
-            ))?,
-            CallEvent::Retrying {
-                failure,
-                attempt,
-                of,
-                wait,
-            } => self.say(&format!(
-                "{}; attempt {attempt} of {of} in {}",
-                failure.message(),
-                human_measured(*wait)
-            ))?,
-            _ => {}
         }
         Ok(true)
     }
@@ -154,14 +134,14 @@ pub(super) fn say_how_it_ended(ended: &Ended) {
 
 fn explain(failed: &Failed) {
     let failure = &failed.failure;
-    note(&format!(
-        "{}: {}",
+    let lines = told::explanation(
         failed.outcome().name(),
-        failure.sentence()
-    ));
-    note(&format!("  what was seen: {}", failure.message()));
-    if let Some(hint) = failure.hint() {
-        note(&format!("  hint: {hint}"));
+        &failure.sentence(),
+        &failure.message(),
+        failure.hint().as_deref(),
+    );
+    for line in lines {
+        note(&line);
     }
     if failed
         .partial
