@@ -30,19 +30,42 @@ impl Interrupts {
     /// # Cancel safety
     ///
     /// Dropping the future loses none.
-    #[cfg(unix)]
     pub(crate) async fn next(&mut self) {
+        self.next_wish().await;
+    }
+
+    /// Waits for the next one, and returns which it was.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses none.
+    #[cfg(unix)]
+    pub(crate) async fn next_wish(&mut self) -> Wish {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.terminate.recv() => Wish::Terminate,
+            _ = self.interrupt.recv() => Wish::Interrupt,
         }
     }
 
-    /// Waits for the next one.
+    /// Waits for the next one, and returns which it was.
     #[cfg(not(unix))]
-    pub(crate) async fn next(&mut self) {
+    pub(crate) async fn next_wish(&mut self) -> Wish {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
+        Wish::Interrupt
     }
+}
+
+/// What somebody wants who does not want to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// What is under way should stop: Ctrl-C.
+    Interrupt,
+    /// The program should end.
+    #[cfg_attr(
+        not(unix),
+        expect(dead_code, reason = "only Unix asks for it by a signal")
+    )]
+    Terminate,
 }
