@@ -1,0 +1,3 @@
+//! `lifesign run`: turns of an agent, on a terminal or unattended.
+
+mod show;
