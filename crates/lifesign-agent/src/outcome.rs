@@ -100,6 +100,26 @@ impl TurnReport {
     /// The version of the object's shape.
     pub const VERSION: u32 = 1;
 
+    /// Returns the result of a turn that `failure` kept from beginning: it has no conversation, and is
+    /// turn 0.
+    pub fn unbegun(failure: &Failure) -> Self {
+        Self {
+            v: Self::VERSION,
+            id: String::new(),
+            turn: 0,
+            outcome: TurnOutcome::of(failure),
+            failure: Some(FailureReport::from(failure)),
+            sentence: Some(failure.sentence()),
+            note: None,
+            text: String::new(),
+            finish_reason: None,
+            wake_at: None,
+            counts: Counts::default(),
+            times_ms: Times::default(),
+            usage: None,
+        }
+    }
+
     /// Returns the exit code of a program whose turn ended so: that of its failure, as for a call.
     pub fn exit_code(&self) -> u8 {
         match (&self.failure, self.outcome) {

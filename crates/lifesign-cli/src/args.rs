@@ -1,15 +1,18 @@
 //! The command line as typed.
 
 mod names;
+mod run;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use lifesign_journal::parse_age;
 
 use self::names::{Names, codes, dialects, profiles, scenarios, wires};
+use self::run::RUN_HELP;
+pub(crate) use self::run::RunArgs;
 
 /// Keeps model calls alive and honest: judges each by what crosses the wire.
 #[derive(Debug, Parser)]
@@ -20,6 +23,7 @@ use self::names::{Names, codes, dialects, profiles, scenarios, wires};
     propagate_version = true,
     after_help = "Start here:\n  lifesign demo                  watch seven kinds of call being judged\n  \
                   lifesign call --help           make a call and see its clocks\n  \
+                  lifesign run --help            have a model work on a task, unattended\n  \
                   lifesign config explain        see every bound in force and where it comes from"
 )]
 pub(crate) struct Cli {
@@ -40,6 +44,9 @@ pub(crate) enum Command {
     /// Tell from a journal of calls what failed, of what, and what to change.
     #[command(after_long_help = REPORT_HELP)]
     Report(ReportArgs),
+    /// Have a model work on a task until it has answered, with tools where they are given.
+    #[command(after_long_help = RUN_HELP)]
+    Run(Box<RunArgs>),
     /// Serve as a gateway: programs that change only their base URL get everything `call` does.
     #[command(after_long_help = SERVE_HELP)]
     Serve(ServeArgs),
@@ -54,8 +61,21 @@ pub(crate) enum Command {
         /// The shell.
         shell: Shell,
     },
-    /// Print the JSON schema of what `lifesign call --json` prints.
-    Schema,
+    /// Print the JSON schema of what `lifesign call --json` or `lifesign run --json` prints.
+    Schema {
+        /// Of which command.
+        #[arg(value_name = "COMMAND", default_value = "call")]
+        of: SchemaOf,
+    },
+}
+
+/// A command that prints one JSON object.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// `lifesign call`
+    Call,
+    /// `lifesign run`
+    Run,
 }
 
 /// Which upstream, under which settings.

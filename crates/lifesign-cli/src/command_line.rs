@@ -9,6 +9,7 @@ use lifesign::Failed;
 
 use crate::args::Cli;
 use crate::command::call::report;
+use crate::command::run;
 use crate::output::{REFUSED, complain, note};
 
 /// Returns what the program was asked, or the exit code where it has said already what there is to
@@ -22,10 +23,19 @@ pub(crate) fn read() -> Result<Cli, ExitCode> {
     if !error.use_stderr() {
         error.exit();
     }
-    if wants_json(env::args_os())
-        && let Err(unwritten) = report(&Err(Box::new(Failed::refused(clause(&error.to_string())))))
-    {
-        return Err(complain(&unwritten));
+    if wants_json(env::args_os()) {
+        let why = clause(&error.to_string());
+        let is_run = env::args_os()
+            .nth(1)
+            .is_some_and(|command| command == "run");
+        let printed = if is_run {
+            run::print_refused(why)
+        } else {
+            report(&Err(Box::new(Failed::refused(why))))
+        };
+        if let Err(unwritten) = printed {
+            return Err(complain(&unwritten));
+        }
     }
     note(error.render().to_string().trim_end());
     Err(ExitCode::from(REFUSED))

@@ -1,4 +1,6 @@
-//! The log of `lifesign serve`: lines on standard error that nobody waits for.
+//! The log of `lifesign serve` and `lifesign run`: lines on standard error that nobody waits for.
+//!
+//! Only our own lines are in it: what others log of what they carry may be a secret.
 //!
 //! A terminal that is stopped, or a pipe that nobody reads, takes no more after a while. Whoever
 //! wrote to it from where calls are served would stop with it, and make every upstream look silent.
@@ -11,7 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use lifesign_gateway::config::LogForm;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use self::json::JsonLines;
 
@@ -50,8 +54,8 @@ struct LineWriter {
 }
 
 impl Log {
-    /// Sends the log of this process to standard error, one line for each change of state.
-    pub(crate) fn start(form: LogForm) -> io::Result<Self> {
+    /// Sends the log of this process to standard error, as far as it is of `level`.
+    pub(crate) fn start(form: LogForm, level: LevelFilter) -> io::Result<Self> {
         let desk = Arc::new(Desk::default());
         let (ours, theirs) = (Arc::clone(&desk), Arc::clone(&desk));
         thread::Builder::new()
@@ -62,10 +66,11 @@ impl Log {
                 desk: Arc::clone(&theirs),
             })
             .with_target(false)
-            .with_max_level(LevelFilter::INFO);
+            .with_max_level(level);
+        let ours = Targets::new().with_target(OURS, level);
         match form {
-            LogForm::Human => layer.with_ansi(false).init(),
-            LogForm::Json => layer.event_format(JsonLines).init(),
+            LogForm::Human => layer.with_ansi(false).finish().with(ours).init(),
+            LogForm::Json => layer.event_format(JsonLines).finish().with(ours).init(),
         }
         Ok(Self { desk })
     }
@@ -160,6 +165,8 @@ impl Desk {
     }
 }
 
+/// What the names of our own modules begin with.
+const OURS: &str = "lifesign";
 /// What waits for whoever reads it.
 const MOST_BYTES: usize = 256 * 1024;
 /// So much is written at once.

@@ -51,10 +51,11 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Config(command) => command::config::run(&command),
         Command::Demo(args) => command::demo::run(&args).await,
         Command::Report(args) => command::report::run(args),
+        Command::Run(args) => command::run::run(*args).await,
         Command::Serve(args) => command::serve::run(args).await,
         Command::Standin(args) => command::standin::run(args).await,
         Command::Top(args) => command::top::run(args).await,
         Command::Completions { shell } => command::completions::run(shell),
-        Command::Schema => command::schema::run(),
+        Command::Schema { of } => command::schema::run(of),
     }
 }

@@ -45,6 +45,16 @@ pub(super) fn codes() -> Vec<&'static str> {
     FailureCode::ALL.iter().map(|code| code.name()).collect()
 }
 
+/// The tools that `lifesign run` brings along.
+pub(super) fn builtin_tools() -> Vec<&'static str> {
+    vec!["list", "read", "write", "run"]
+}
+
+/// The levels of the log.
+pub(super) fn log_levels() -> Vec<&'static str> {
+    vec!["off", "error", "warn", "info", "debug", "trace"]
+}
+
 pub(super) fn profiles() -> Vec<&'static str> {
     Profile::ALL.iter().map(|profile| profile.name()).collect()
 }

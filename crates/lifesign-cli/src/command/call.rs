@@ -1,7 +1,6 @@
 //! `lifesign call`: one model call, told to a person or as one JSON object.
 
 mod asked;
-mod journal;
 mod teller;
 
 use std::process::ExitCode;
@@ -12,8 +11,8 @@ use anyhow::Context as _;
 use lifesign::{Answered, CallEvent, CallReport, CallRequest, CallStream, Client, Failed, Outcome};
 
 use self::asked::Asked;
-use self::journal::CallJournal;
 use self::teller::Teller;
+use super::journal::CallJournal;
 use super::target::Loaded;
 use crate::args::CallArgs;
 use crate::interrupts::Interrupts;

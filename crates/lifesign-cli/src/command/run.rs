@@ -1,3 +1,78 @@
 //! `lifesign run`: turns of an agent, on a terminal or unattended.
 
+mod conversation;
+mod ending;
+mod flags;
+mod setup;
 mod show;
+mod supplies;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use lifesign::{Failure, FailureCode, Phase};
+use lifesign_agent::{Agent, Turn, TurnReport};
+
+use self::conversation::Beginning;
+pub(crate) use self::ending::print_refused;
+use self::setup::{Ready, Setup};
+use crate::args::RunArgs;
+use crate::interrupts::Interrupts;
+
+pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let mut interrupts = Interrupts::listen().context("signals cannot be received")?;
+    let json = args.json;
+    let ready = match prepare(args, &mut interrupts).await {
+        Ok(Some(ready)) => ready,
+        Ok(None) => {
+            let failure = Failure::new(FailureCode::Cancelled, Phase::Queued);
+            return ending::conclude_unbegun(TurnReport::unbegun(&failure), json);
+        }
+        Err(error) => return ending::refuse(error, None, json),
+    };
+    let Ready {
+        mut agent,
+        beginning,
+        transcript,
+        stock,
+        journal,
+        log: _log,
+    } = ready;
+    let ended = match begin(&mut agent, beginning) {
+        Ok(turn) if json => ending::unseen(turn, &mut interrupts).await,
+        Ok(turn) => ending::seen(turn, &mut interrupts).await,
+        Err(error) => Err(error),
+    };
+    let code = match ended {
+        Ok(ended) => ending::conclude(ended, &agent, json, transcript.as_deref()),
+        Err(error) => ending::refuse(error, Some(agent.transcript()), json),
+    };
+    stock.close(&mut interrupts).await;
+    if let Some(journal) = journal {
+        journal.close(&mut interrupts).await;
+    }
+    code
+}
+
+/// Checks everything and starts what the turn needs; `None` where somebody did not wait for that.
+async fn prepare(args: RunArgs, interrupts: &mut Interrupts) -> anyhow::Result<Option<Ready>> {
+    // Standard input, or a file on a slow disk, may keep us waiting; Ctrl-C must not.
+    let preparing = tokio::task::spawn_blocking(move || Setup::prepare(&args));
+    let setup = tokio::select! {
+        biased;
+        () = interrupts.next() => return Ok(None),
+        prepared = preparing => prepared.context("the turn was not prepared")??,
+    };
+    tokio::select! {
+        biased;
+        () = interrupts.next() => Ok(None),
+        ready = setup.start() => ready.map(Some),
+    }
+}
+
+fn begin(agent: &mut Agent, beginning: Beginning) -> anyhow::Result<Turn<'_>> {
+    match beginning {
+        Beginning::Say(text) => Ok(agent.turn(text)),
+        Beginning::Resume => agent.resume().context("there is no turn to go on with"),
+    }
+}

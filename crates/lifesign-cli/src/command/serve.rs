@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use lifesign_gateway::{ConfigSource, GatewayServer, LoggedRecords, ServeError};
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::ServeArgs;
 use crate::log::Log;
@@ -23,7 +24,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         upstreams: args.upstreams,
     };
     let config = source.load()?;
-    let _log = Log::start(config.log.value)?;
+    let _log = Log::start(config.log.value, LevelFilter::INFO)?;
     for finding in config.findings() {
         tracing::warn!(origin = %finding.origin, "{}", finding.message);
     }

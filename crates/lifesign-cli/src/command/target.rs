@@ -5,8 +5,8 @@ use std::sync::Arc;
 use lifesign::config::{Config, KeySource, UpstreamConfig, process_variables};
 use lifesign::transport::{ProxyEnv, TransportConfig};
 use lifesign::{BaseUrl, Client, Upstream};
-use lifesign_core::{SettingError, Settings, Value};
-use lifesign_gateway::config::{GatewayConfig, GatewayTables, JournalConfig};
+use lifesign_core::{Layer, SettingError, Settings, Value};
+use lifesign_gateway::config::{GatewayConfig, GatewayTables, JournalConfig, LogForm, ToolsConfig};
 use lifesign_wire::Wire;
 
 use crate::args::TargetArgs;
@@ -39,6 +39,16 @@ impl Loaded {
     /// Returns what is said of the journal.
     pub(crate) fn journal(&self) -> &JournalConfig {
         self.tables.journal()
+    }
+
+    /// Returns what is said of an agent's tools.
+    pub(crate) fn tools(&self) -> &ToolsConfig {
+        self.tables.tools()
+    }
+
+    /// Returns what the log is to look like.
+    pub(crate) fn log(&self) -> LogForm {
+        self.tables.log()
     }
 
     /// Returns the gateway that it makes; whatever keeps one from starting is refused here.
@@ -103,6 +113,15 @@ pub(crate) struct Target {
 impl Target {
     /// Returns the settings in force for a call to `model`, which the upstream must have.
     pub(crate) fn settings(&self, model: Option<&str>) -> Result<Settings, SettingError> {
+        self.settings_over(&Layer::new(), model)
+    }
+
+    /// Returns the settings in force where `defaults` hold below everything that was set.
+    pub(crate) fn settings_over(
+        &self,
+        defaults: &Layer,
+        model: Option<&str>,
+    ) -> Result<Settings, SettingError> {
         if let Some(model) = model.filter(|model| !self.upstream.has_model(model)) {
             let problem = format!("is not among the models of `{}`", self.upstream.name);
             let patterns: Vec<_> = self
@@ -115,7 +134,8 @@ impl Target {
                 .with_value(&Value::Text(model))
                 .with_accepted(patterns.join(", ")));
         }
-        self.config.settings_for(&self.upstream, model)
+        self.config
+            .settings_between(defaults, &self.upstream, model, &Layer::new())
     }
 
     pub(crate) fn wire(&self) -> Wire {
@@ -164,6 +184,12 @@ impl Target {
     }
 }
 
+/// Returns the model to ask.
+pub(crate) fn model(args: &TargetArgs) -> String {
+    let model = args.model.as_deref();
+    model.unwrap_or(UNNAMED_MODEL).to_owned()
+}
+
 fn upstream_at(base_url: &str, wire: Option<&str>) -> Result<UpstreamConfig, SettingError> {
     let refuse = |flag: &str, value: &str, problem: String| {
         SettingError::new(flag, problem).with_value(&Value::Text(value))
@@ -194,6 +220,9 @@ fn one_of(several: &[UpstreamConfig]) -> SettingError {
     SettingError::new("--upstream", "is not given, and there are several")
         .with_accepted(names.join(", "))
 }
+
+/// Servers of one model take any name.
+const UNNAMED_MODEL: &str = "default";
 
 /// The variable that wins over the wire's usual one.
 const OWN_KEY: &str = "LIFESIGN_API_KEY";

@@ -240,6 +240,6 @@ fn a_journal_that_breaks_midway_is_told_and_changes_nothing_for_the_call() {
 
     let ran: Ran = running.wait();
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "First last\n"));
-    ran.assert_said("calls.db lacks this call or a part of it: ")
+    ran.assert_said("calls.db lacks a call or a part of one: ")
         .assert_said("its directory cannot be used");
 }

@@ -82,6 +82,11 @@ impl GatewayTables {
         &self.journal
     }
 
+    /// Returns what the log is to look like.
+    pub fn log(&self) -> LogForm {
+        self.log.value
+    }
+
     /// Returns what is said of agents' tools.
     pub fn tools(&self) -> &ToolsConfig {
         &self.tools

@@ -1,13 +1,10 @@
 //! What a call asks: a prompt, or a whole body.
 
-use std::io::{self, IsTerminal, Read};
-
 use anyhow::Context as _;
 use lifesign::{RawRequest, Request};
-use lifesign_core::{SettingError, Value};
 
 use crate::args::CallArgs;
-use crate::output::note;
+use crate::command::{prompt, target};
 
 /// What to ask.
 pub(super) enum Asked {
@@ -34,21 +31,11 @@ impl Asked {
         }
         let prompt = match (&args.prompt, &args.prompt_file) {
             (Some(prompt), _) => prompt.clone(),
-            (None, Some(path)) => std::fs::read_to_string(path)
-                .with_context(|| format!("--prompt-file: {} cannot be read", path.display()))?,
-            (None, None) => read_standard_input()?,
+            (None, Some(path)) => prompt::of_file("--prompt-file", path)?,
+            (None, None) => prompt::of_standard_input()?,
         };
-        if prompt.trim().is_empty() {
-            return Err(SettingError::new("prompt", "is empty")
-                .with_value(&Value::Text(&prompt))
-                .with_accepted("some text")
-                .into());
-        }
-        let model = args
-            .target
-            .model
-            .clone()
-            .unwrap_or_else(|| UNNAMED_MODEL.to_owned());
+        prompt::check(&prompt)?;
+        let model = target::model(&args.target);
         let mut request = Request::prompt(model, prompt).stream(!args.no_stream);
         request.max_tokens = args.target.max_tokens;
         Ok(Self::Prompt(Box::new(request)))
@@ -62,17 +49,3 @@ impl Asked {
         }
     }
 }
-
-fn read_standard_input() -> anyhow::Result<String> {
-    if io::stdin().is_terminal() {
-        note("reading the prompt from standard input; end it with Ctrl-D");
-    }
-    let mut prompt = String::new();
-    io::stdin()
-        .read_to_string(&mut prompt)
-        .context("standard input cannot be read")?;
-    Ok(prompt)
-}
-
-/// Servers of one model take any name.
-const UNNAMED_MODEL: &str = "default";

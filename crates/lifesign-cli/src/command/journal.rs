@@ -1,4 +1,4 @@
-//! `--journal`: the call is written down, and never fails for it.
+//! `--journal`: calls are written down, and never fail for it.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use lifesign_journal::{Journal, JournalError, JournalSettings};
 use crate::interrupts::Interrupts;
 use crate::output::note;
 
-/// The journal in which one call is written down.
+/// The journal in which the calls of one command are written down.
 pub(super) struct CallJournal {
     journal: Arc<Journal>,
     path: PathBuf,
@@ -40,12 +40,12 @@ impl CallJournal {
         })
     }
 
-    /// Returns what takes the records of the call.
+    /// Returns what takes the records of the calls.
     pub(super) fn records(&self) -> Arc<dyn Records> {
         Arc::clone(&self.journal) as _
     }
 
-    /// Waits a moment until the start of the call is in the file, so that it is found there
+    /// Waits a moment until what has begun is in the file, so that it is found there
     /// whatever ends this process.
     pub(super) async fn keep_start(&self) {
         let journal = Arc::clone(&self.journal);
@@ -74,7 +74,7 @@ impl CallJournal {
             .error
             .unwrap_or_else(|| "it took too long".to_owned());
         note(&format!(
-            "error: the journal {path} lacks this call or a part of it: {why}"
+            "error: the journal {path} lacks a call or a part of one: {why}"
         ));
     }
 }
@@ -83,10 +83,10 @@ fn refused(path: &Path, problem: &dyn Display) -> anyhow::Error {
     anyhow!("--journal: {}: {problem}", path.display())
 }
 
-/// Returns how the journal is opened for one call.
+/// Returns how the journal is opened for one command.
 ///
-/// A gateway may share the file, and what is kept is its business: a call removes only what was
-/// said to be too old or too much.
+/// A gateway may share the file, and what is kept is its business: here only what was said to be too
+/// old or too much is removed.
 fn settings(path: &Path, config: &JournalConfig) -> JournalSettings {
     let mut settings = JournalSettings::new(path);
     settings.keep = match config.keep.value {
@@ -100,5 +100,5 @@ fn settings(path: &Path, config: &JournalConfig) -> JournalSettings {
     settings
 }
 
-/// The longest that a call waits for its start to be written.
+/// The longest that is waited for a start to be written.
 const MOMENT: Duration = Duration::from_secs(1);

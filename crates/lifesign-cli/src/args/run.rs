@@ -1,0 +1,111 @@
+//! The arguments of `lifesign run`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::TargetArgs;
+use super::names::{Names, builtin_tools, log_levels};
+
+/// Whom to ask, what for, and with which tools.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// The task. Without it, --task or --resume: standard input.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["task", "resume"])]
+    pub(crate) prompt: Option<String>,
+    /// A file that holds the task; `-` reads standard input.
+    #[arg(
+        long,
+        value_name = "FILE",
+        alias = "prompt-file",
+        conflicts_with = "resume"
+    )]
+    pub(crate) task: Option<PathBuf>,
+    /// What the model is told beforehand.
+    #[arg(long, value_name = "TEXT", conflicts_with = "system_file")]
+    pub(crate) system: Option<String>,
+    /// A file that holds what the model is told beforehand.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) system_file: Option<PathBuf>,
+    /// How long the turn may take, tools and waits included, such as `30m`. Default: no limit.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) wall_clock: Option<String>,
+    /// Keep the conversation in this file, and go on with the one that it holds.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) transcript: Option<PathBuf>,
+    /// Go on with the turn of --transcript that did not end, or that waits for a limit to reset.
+    #[arg(long, requires = "transcript")]
+    pub(crate) resume: bool,
+    /// A file of MCP servers whose tools the model may call, `{"mcpServers": {...}}`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mcp: Option<PathBuf>,
+    /// Tools for --dir that the model may call: list, read, write, run; commas between.
+    #[arg(long, value_name = "NAMES", requires = "dir", value_delimiter = ',',
+          value_parser = Names(builtin_tools), hide_possible_values = true)]
+    pub(crate) tools: Vec<String>,
+    /// The directory of --tools. What `run` starts is not held there.
+    #[arg(long, value_name = "DIRECTORY", requires = "tools")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Let `run` take a line for the shell instead of a program and its arguments.
+    #[arg(long, requires = "tools")]
+    pub(crate) shell: bool,
+    /// A variable of our environment that programs of `run` may see. May be given again.
+    #[arg(long, value_name = "NAME", requires = "tools")]
+    pub(crate) pass_env: Vec<String>,
+    /// How many tokens the model's context has. Near it, what was said long ago is summed up.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) context_tokens: Option<u64>,
+    /// Send the turn again after these waits once its attempts are used up; not after a cut.
+    #[arg(long, value_name = "WAITS", num_args = 0..=1, require_equals = true,
+          default_missing_value = "2m,8m,32m", value_delimiter = ',')]
+    pub(crate) resend: Vec<String>,
+    /// The environment variable that holds the key.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) api_key_env: Option<String>,
+    /// Print one JSON object and nothing else.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write every call and attempt into this journal, or the one of `journal.path`.
+    #[arg(long, value_name = "FILE")]
+    #[expect(
+        clippy::option_option,
+        reason = "a flag whose value may be left out, as clap has it"
+    )]
+    pub(crate) journal: Option<Option<PathBuf>>,
+    /// The least level of the log on standard error: off, error, warn, info, debug or trace.
+    #[arg(long, value_name = "LEVEL", default_value = "warn",
+          value_parser = Names(log_levels), hide_possible_values = true)]
+    pub(crate) log: String,
+}
+
+pub(super) const RUN_HELP: &str = "\
+Examples:
+  # A task, unattended: half an hour at most, and one JSON object at the end
+  lifesign run --base-url http://127.0.0.1:8080 --wire openai-chat \\
+      --wall-clock 30m --json --task task.md
+
+  # With tools for one directory, and those of MCP servers
+  lifesign run --base-url https://api.anthropic.com --wire anthropic --model claude-sonnet-4-5 \\
+      --tools list,read,write --dir work --mcp mcp.json --prompt 'Mend the failing test'
+
+  # A conversation in a file; each run goes on with it
+  lifesign run --upstream claude --config lifesign.toml --model claude-sonnet-4-5 \\
+      --transcript talk.jsonl --prompt 'And in French?'
+
+  # After a crash, or when a limit has reset
+  lifesign run --upstream claude --config lifesign.toml --model claude-sonnet-4-5 \\
+      --transcript talk.jsonl --resume
+
+Exit codes:
+  0 completed      3 answer without its end   5 cut by a bound       8 connection failed
+  1 answer could   4 provider failed or       6 wall clock ran out   9 no reply from the model
+    not be written   refused                  7 rate limit         130 cancelled
+  2 something cannot be used, or a tool server does not start
+
+The answer goes to standard output as it comes, everything else to standard error. Only the model's
+own doing is a missing reply (9); what happens to the provider has a code of its own.
+
+The JSON object is described in docs/reference/run-json.md and by `lifesign schema run`, tools in
+docs/reference/tools.md, all of it in docs/agent.md.";

@@ -1,0 +1,119 @@
+//! What a turn begins with, and the conversation that it belongs to.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use jiff::Timestamp;
+use lifesign::clock;
+use lifesign_agent::{Entry, Transcript, TranscriptError};
+use lifesign_core::SettingError;
+
+use crate::args::RunArgs;
+use crate::command::prompt;
+use crate::output::note;
+
+/// What a turn begins with.
+#[derive(Debug)]
+pub(super) enum Beginning {
+    /// Somebody says this.
+    Say(String),
+    /// The transcript holds the beginning.
+    Resume,
+}
+
+impl Beginning {
+    /// Reads it from wherever the arguments say.
+    pub(super) fn read(args: &RunArgs) -> anyhow::Result<Self> {
+        if args.resume {
+            return Ok(Self::Resume);
+        }
+        let text = match (&args.prompt, &args.task) {
+            (Some(text), _) => text.clone(),
+            (None, Some(path)) if path.as_os_str() != "-" => prompt::of_file("--task", path)?,
+            (None, _) => prompt::of_standard_input()?,
+        };
+        prompt::check(&text)?;
+        Ok(Self::Say(text))
+    }
+}
+
+/// Opens the conversation in `path`, a new one where there is no file; in memory alone without a path.
+pub(super) fn open(path: Option<&Path>, beginning: &Beginning) -> anyhow::Result<Transcript> {
+    let Some(path) = path else {
+        return Ok(Transcript::in_memory());
+    };
+    let is_new = matches!(beginning, Beginning::Say(_));
+    let transcript = match Transcript::open(path) {
+        Ok((transcript, repair)) => {
+            if let Some(repair) = repair {
+                note(&format!(
+                    "note: {} bytes of a torn line are taken off the end of {}: its program died \
+                     while it wrote",
+                    repair.bytes,
+                    path.display()
+                ));
+            }
+            transcript
+        }
+        Err(error) if is_new && is_missing(&error) => Transcript::create(path).map_err(refused)?,
+        Err(error) => return Err(refused(error)),
+    };
+    check(&transcript, path, beginning)?;
+    Ok(transcript)
+}
+
+/// Refuses to go on with a turn that is over, and says so where one is given up.
+fn check(transcript: &Transcript, path: &Path, beginning: &Beginning) -> Result<(), SettingError> {
+    let standing = transcript.standing();
+    match beginning {
+        Beginning::Say(_) if standing.is_open => note(&format!(
+            "note: turn {} in {} did not end and is given up; --resume instead of a prompt would \
+             have gone on with it",
+            standing.turns,
+            path.display()
+        )),
+        Beginning::Say(_) => {}
+        Beginning::Resume if standing.is_open => {}
+        Beginning::Resume => match standing.wake_at {
+            Some(at) if at > clock::timestamp() => note(&format!(
+                "note: the limit resets at {}, which is not reached yet",
+                second(at)
+            )),
+            Some(_) => {}
+            None => {
+                let problem = match how_it_ended(transcript) {
+                    Some(how) => format!("the last turn of {} is over: {how}", path.display()),
+                    None => format!("no turn has begun in {}", path.display()),
+                };
+                return Err(SettingError::new("--resume", problem)
+                    .with_accepted("a transcript whose last turn did not end or waits for a limit")
+                    .with_hint("give a prompt instead to begin the next turn"));
+            }
+        },
+    }
+    Ok(())
+}
+
+fn how_it_ended(transcript: &Transcript) -> Option<&'static str> {
+    transcript
+        .entries()
+        .iter()
+        .rev()
+        .find_map(|entry| match entry {
+            Entry::Ended(ended) => Some(ended.outcome.name()),
+            _ => None,
+        })
+}
+
+/// Returns a point in time to the second, UTC.
+pub(super) fn second(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+fn is_missing(error: &TranscriptError) -> bool {
+    matches!(error, TranscriptError::Io { source, .. } if source.kind() == ErrorKind::NotFound)
+}
+
+fn refused(error: TranscriptError) -> anyhow::Error {
+    anyhow::Error::new(error).context("--transcript")
+}

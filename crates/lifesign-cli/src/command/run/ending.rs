@@ -1,0 +1,142 @@
+//! How one turn ends that nobody talks back to: the JSON object or the last words, and the exit code.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use lifesign::{Failure, FailureCode, Phase};
+use lifesign_agent::{Agent, Transcript, Turn, TurnReport};
+
+use super::conversation::second;
+use super::show::{self, Shown};
+use crate::interrupts::Interrupts;
+use crate::output::{UNWRITTEN, Unwritten, complain, note, one_line, print_line};
+
+/// A turn that is over.
+pub(super) struct Ended {
+    /// How it ended; `None` where somebody did not even wait for it to stop.
+    report: Option<TurnReport>,
+    /// Whether standard output took all of the answer.
+    is_written: bool,
+}
+
+/// Shows a turn to its end.
+pub(super) async fn seen(turn: Turn<'_>, interrupts: &mut Interrupts) -> anyhow::Result<Ended> {
+    let Shown {
+        report, is_written, ..
+    } = show::show(turn, interrupts).await?;
+    Ok(Ended { report, is_written })
+}
+
+/// Reads a turn to its end and shows nothing of it.
+pub(super) async fn unseen(turn: Turn<'_>, interrupts: &mut Interrupts) -> anyhow::Result<Ended> {
+    let cancel = turn.canceller();
+    let report = turn.report();
+    tokio::pin!(report);
+    loop {
+        tokio::select! {
+            biased;
+            () = interrupts.next() => {
+                if cancel.is_cancelled() {
+                    return Ok(Ended { report: None, is_written: true });
+                }
+                cancel.cancel();
+            }
+            report = &mut report => {
+                return Ok(Ended { report: Some(report?), is_written: true });
+            }
+        }
+    }
+}
+
+/// Says how the turn ended, as far as that is not said yet, and returns the exit code.
+pub(super) fn conclude(
+    ended: Ended,
+    agent: &Agent,
+    json: bool,
+    transcript: Option<&Path>,
+) -> anyhow::Result<ExitCode> {
+    let Ended { report, is_written } = ended;
+    let Some(report) = report else {
+        let failure = Failure::new(FailureCode::Cancelled, Phase::Queued);
+        return conclude_unbegun(of(agent.transcript(), &failure), json);
+    };
+    if json {
+        print(&report)?;
+    } else {
+        say_when_to_go_on(&report, transcript);
+    }
+    Ok(ExitCode::from(if is_written {
+        report.exit_code()
+    } else {
+        UNWRITTEN
+    }))
+}
+
+/// Says that a turn did not begin, or that nobody knows how it ended.
+pub(super) fn conclude_unbegun(report: TurnReport, json: bool) -> anyhow::Result<ExitCode> {
+    if json {
+        print(&report)?;
+    } else if let Some(sentence) = &report.sentence {
+        note(&format!("{}: {sentence}", report.outcome.name()));
+    }
+    Ok(ExitCode::from(report.exit_code()))
+}
+
+/// Says why nothing could be begun, or no more of `transcript` be written.
+pub(super) fn refuse(
+    error: anyhow::Error,
+    transcript: Option<&Transcript>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    if !json || error.is::<Unwritten>() {
+        return Err(error);
+    }
+    let failure = refusal(one_line(&error));
+    print(&match transcript {
+        Some(transcript) => of(transcript, &failure),
+        None => TurnReport::unbegun(&failure),
+    })?;
+    Ok(complain(&error))
+}
+
+/// Prints the object of a command line that cannot be read.
+pub(crate) fn print_refused(why: String) -> anyhow::Result<()> {
+    print(&TurnReport::unbegun(&refusal(why)))
+}
+
+fn refusal(why: String) -> Failure {
+    let mut failure = Failure::new(FailureCode::RefusedSetting, Phase::Queued);
+    failure.detail = Some(why);
+    failure
+}
+
+/// Returns the result of a turn of `transcript` of which nothing is known but `failure`.
+fn of(transcript: &Transcript, failure: &Failure) -> TurnReport {
+    TurnReport {
+        id: transcript.id().to_owned(),
+        turn: transcript.standing().turns,
+        text: transcript.reply(),
+        ..TurnReport::unbegun(failure)
+    }
+}
+
+fn print(report: &TurnReport) -> anyhow::Result<()> {
+    let text = serde_json::to_string(report).context("the result cannot be written")?;
+    Ok(print_line(&text)?)
+}
+
+/// Says from when on the turn can be gone on with, where its provider has said that.
+fn say_when_to_go_on(report: &TurnReport, transcript: Option<&Path>) {
+    let Some(at) = report.wake_at else { return };
+    let at = second(at);
+    note(&match transcript {
+        Some(path) => format!(
+            "  from {at} on, --transcript {} --resume goes on with it",
+            path.display()
+        ),
+        None => format!(
+            "  asking again is of use from {at} on; kept with --transcript, --resume would go on with it"
+        ),
+    });
+}

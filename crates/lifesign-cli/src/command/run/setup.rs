@@ -1,0 +1,162 @@
+//! From arguments and settings to an agent: first everything is checked, then servers are started.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lifesign::CallRequest;
+use lifesign_agent::tools::Toolbox as _;
+use lifesign_agent::tools::mcp::Sampler;
+use lifesign_agent::{Agent, AgentBuilder, Resend};
+use lifesign_core::{Layer, Origin, SettingError, Value, duration};
+use lifesign_gateway::config::LogForm;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::conversation::{self, Beginning};
+use super::flags;
+use super::supplies::{Stock, Supplies};
+use crate::args::RunArgs;
+use crate::command::journal::CallJournal;
+use crate::command::prompt;
+use crate::command::target::{Loaded, model};
+use crate::log::Log;
+
+/// Everything that can be refused before anything starts.
+pub(super) struct Setup {
+    builder: AgentBuilder,
+    sampler: Sampler,
+    beginning: Beginning,
+    transcript: Option<PathBuf>,
+    supplies: Supplies,
+    journal: Option<CallJournal>,
+    form: LogForm,
+    level: LevelFilter,
+}
+
+/// An agent that can begin.
+pub(super) struct Ready {
+    pub(super) agent: Agent,
+    pub(super) beginning: Beginning,
+    /// The file of the conversation, if it is kept in one.
+    pub(super) transcript: Option<PathBuf>,
+    pub(super) stock: Stock,
+    pub(super) journal: Option<CallJournal>,
+    /// Writes what is left when it is dropped.
+    pub(super) log: Log,
+}
+
+impl Setup {
+    /// Reads everything that the arguments name; whatever cannot be used is refused here.
+    pub(super) fn prepare(args: &RunArgs) -> anyhow::Result<Self> {
+        let loaded = Loaded::load(&args.target)?;
+        let target = loaded.target(&args.target)?;
+        let level = flags::level(&args.log)?;
+        let wall_clock = args.wall_clock.as_deref();
+        let wall_clock = wall_clock
+            .map(|text| flags::time("--wall-clock", text))
+            .transpose()?;
+        let waits: Result<Vec<_>, _> = args
+            .resend
+            .iter()
+            .map(|wait| flags::time("--resend", wait))
+            .collect();
+        let waits = waits?;
+        let model = model(&args.target);
+        let settings = target.settings_over(&defaults(wall_clock)?, Some(&model))?;
+        let client = target.client()?;
+        let upstream = target.with_key(args.api_key_env.as_deref())?;
+        let system = system(args)?;
+        let supplies = Supplies::prepare(args, loaded.tools())?;
+        let beginning = Beginning::read(args)?;
+        let transcript = conversation::open(args.transcript.as_deref(), &beginning)?;
+        // The last, since it leaves a file behind.
+        let journal = match &args.journal {
+            Some(path) => Some(CallJournal::open(path.as_deref(), loaded.journal())?),
+            None => None,
+        };
+        let client = match &journal {
+            Some(journal) => client.with_records(journal.records()),
+            None => client,
+        };
+
+        let sampler = {
+            let (upstream, model) = (Arc::clone(&upstream), model.clone());
+            let settings = settings.clone();
+            Sampler::new(client.clone(), move |mut request| {
+                request.model.clone_from(&model);
+                Ok(CallRequest::new(Arc::clone(&upstream), request).settings(settings.clone()))
+            })
+        };
+        let mut builder = Agent::builder(client, upstream, model)
+            .settings(settings)
+            .transcript(transcript);
+        if let Some(system) = system {
+            builder = builder.system(system);
+        }
+        if let Some(limit) = wall_clock {
+            builder = builder.wall_clock(limit);
+        }
+        if let Some(tokens) = args.target.max_tokens {
+            builder = builder.max_tokens(tokens);
+        }
+        if let Some(tokens) = args.context_tokens {
+            builder = builder.context_tokens(tokens);
+        }
+        if !waits.is_empty() {
+            builder = builder.policy(Arc::new(Resend(waits)));
+        }
+        Ok(Self {
+            builder,
+            sampler,
+            beginning,
+            transcript: args.transcript.clone(),
+            supplies,
+            journal,
+            form: loaded.log(),
+            level,
+        })
+    }
+
+    /// Starts the servers of tools, and returns the agent.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future kills what was started.
+    pub(super) async fn start(self) -> anyhow::Result<Ready> {
+        let log = Log::start(self.form, self.level)?;
+        let stock = self.supplies.start(self.sampler).await?;
+        let mut builder = self.builder;
+        let tools = stock.tools();
+        if !tools.tools().is_empty() {
+            builder = builder.tools(tools);
+        }
+        Ok(Ready {
+            agent: builder.build()?,
+            beginning: self.beginning,
+            transcript: self.transcript,
+            stock,
+            journal: self.journal,
+            log,
+        })
+    }
+}
+
+/// Returns what holds where nobody has set it: a turn that has a wall clock is one for each of its
+/// calls too, for profiles that want one.
+fn defaults(wall_clock: Option<Duration>) -> Result<Layer, SettingError> {
+    let mut layer = Layer::new();
+    if let Some(limit) = wall_clock {
+        let text = duration::human(limit);
+        layer.set("bounds.wall_clock", Value::Text(&text), Origin::Call)?;
+    }
+    Ok(layer)
+}
+
+/// Returns what the model is told beforehand.
+fn system(args: &RunArgs) -> anyhow::Result<Option<String>> {
+    match (&args.system, &args.system_file) {
+        (Some(text), _) => Ok(Some(text.clone())),
+        (None, Some(path)) => prompt::of_file("--system-file", path).map(Some),
+        (None, None) => Ok(None),
+    }
+}
