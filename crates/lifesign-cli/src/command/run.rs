@@ -26,7 +26,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         Ok(Some(ready)) => ready,
         Ok(None) => {
             let failure = Failure::new(FailureCode::Cancelled, Phase::Queued);
-            return ending::conclude_unbegun(TurnReport::unbegun(&failure), json);
+            return ending::conclude_unbegun(&TurnReport::unbegun(&failure), json);
         }
         Err(error) => return ending::refuse(error, None, json),
     };

@@ -113,6 +113,19 @@ impl Program {
         Self::new(&["call", "--base-url", url, "--wire", wire]).set("retry.attempts=1")
     }
 
+    /// A turn with the model `m` at an upstream of the chat wire, whose retries do not take long.
+    pub(crate) fn turn(url: &str) -> Self {
+        Self::turn_over(url, "openai-chat")
+    }
+
+    pub(crate) fn turn_over(url: &str, wire: &str) -> Self {
+        let tiers = ["transport", "cut", "rate", "overload"];
+        let turn = Self::new(&["run", "--base-url", url, "--wire", wire, "--model", "m"]);
+        tiers.iter().fold(turn, |turn, tier| {
+            turn.set(&format!("retry.{tier}.first_delay=5ms"))
+        })
+    }
+
     pub(crate) fn args(mut self, words: &[impl AsRef<OsStr>]) -> Self {
         self.command.args(words);
         self
@@ -369,16 +382,37 @@ impl Ran {
         assert_eq!((self.code, self.stdout.as_str()), (2, ""));
     }
 
-    /// Returns the one JSON object, which must fit the schema and the exit code.
+    /// Returns the one JSON object of a call, which must fit the schema and the exit code.
     #[track_caller]
     pub(crate) fn report(&self) -> Value {
-        let text = self.stdout.strip_suffix('\n').expect("a line");
-        assert!(!text.contains('\n'), "more than a line: {text}");
-        let report = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-        Schema::published().check(&report);
+        let report = self.object("call");
         assert_eq!(report["failure"].is_null(), self.code == 0, "{self:?}");
         assert_eq!(report["outcome"] == "completed", self.code == 0, "{self:?}");
         report
+    }
+
+    /// Returns the one JSON object of a turn, which must fit the schema and the exit code.
+    #[track_caller]
+    pub(crate) fn turn_report(&self) -> Value {
+        let report = self.object("run");
+        let is_completed = report["outcome"] == "completed";
+        assert_eq!(is_completed, self.code == 0, "{self:?}");
+        assert!(!is_completed || report["failure"].is_null(), "{self:?}");
+        assert_eq!(report["sentence"].is_null(), is_completed, "{self:?}");
+        let times = &report["times_ms"];
+        let ms = |name: &str| times[name].as_u64().unwrap();
+        let parts = ["working", "provider", "waiting", "tools"].map(ms);
+        assert_eq!(parts.iter().sum::<u64>(), ms("elapsed"), "{times}");
+        report
+    }
+
+    #[track_caller]
+    fn object(&self, command: &str) -> Value {
+        let text = self.stdout.strip_suffix('\n').expect("a line");
+        assert!(!text.contains('\n'), "more than a line: {text}");
+        let object = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        Schema::of(command).check(&object);
+        object
     }
 }
 

@@ -18,12 +18,18 @@ fn a_call_is_explained_with_examples_and_exit_codes() {
 }
 
 #[test]
+fn a_run_is_explained_with_examples_and_exit_codes() {
+    assert_snapshot!(said(&["run", "--help"]));
+}
+
+#[test]
 fn every_command_explains_itself() {
     for command in [
         "call",
         "config",
         "demo",
         "report",
+        "run",
         "serve",
         "standin",
         "top",
@@ -82,8 +88,8 @@ fn completions_know_the_names_that_an_argument_takes() {
         let script = said(&["completions", shell]);
 
         for (names, count) in [
-            (["openai-chat", "openai-responses", "anthropic"], 4),
-            (["progress", "patient", "harness"], 4),
+            (["openai-chat", "openai-responses", "anthropic"], 5),
+            (["progress", "patient", "harness"], 5),
         ] {
             let list = names.join(between) + behind;
             assert_eq!(script.matches(&list).count(), count, "{shell}: {list}");

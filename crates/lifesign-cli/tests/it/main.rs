@@ -32,6 +32,8 @@ mod record;
 #[cfg(test)]
 mod refused;
 #[cfg(test)]
+mod run;
+#[cfg(test)]
 mod schema;
 // It looks into `/proc`.
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! The published schema of a call's object, and whether an object fits it.
+//! The published schemas of the objects of commands, and whether an object fits one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,27 +8,40 @@ use serde_json::Value;
 use crate::harness::Program;
 
 #[test]
-fn the_published_schema_is_that_of_the_program() {
-    let printed = Program::new(&["schema"]).run();
+fn the_published_schemas_are_those_of_the_program() {
+    for command in ["call", "run"] {
+        let printed = Program::new(&["schema", command]).run();
 
-    printed.assert_code(0);
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(page(), &printed.stdout).unwrap();
+        printed.assert_code(0);
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(page(command), &printed.stdout).unwrap();
+        }
+        let published = fs::read_to_string(page(command)).unwrap_or_default();
+        assert!(
+            published == printed.stdout,
+            "docs/reference/{command}.schema.json is stale: run this test with UPDATE_DOCS=1"
+        );
     }
-    let published = fs::read_to_string(page()).unwrap_or_default();
-    assert!(
-        published == printed.stdout,
-        "docs/reference/call.schema.json is stale: run this test with UPDATE_DOCS=1"
-    );
+}
+
+#[test]
+fn the_schema_is_that_of_a_call_unless_another_is_named() {
+    let unnamed = Program::new(&["schema"]).run();
+
+    assert_eq!(unnamed.stdout, fs::read_to_string(page("call")).unwrap());
+    Program::new(&["schema", "cal"])
+        .run()
+        .assert_code(2)
+        .assert_said("possible values: call, run");
 }
 
 #[test]
 fn an_object_with_a_field_of_another_type_does_not_fit() {
     let mut object: Value = serde_json::from_str(EXAMPLE).unwrap();
-    Schema::published().check(&object);
+    Schema::of("call").check(&object);
 
     object["failure"]["limit_ms"] = "45s".into();
-    let problems = Schema::published().problems(&object);
+    let problems = Schema::of("call").problems(&object);
 
     assert_eq!(problems, ["$.failure fits none of its 2 shapes"]);
 }
@@ -39,7 +52,7 @@ fn an_object_without_a_field_or_with_one_too_many_does_not_fit() {
     object.as_object_mut().unwrap().remove("usage");
     object["extra"] = 1.into();
 
-    let problems = Schema::published().problems(&object);
+    let problems = Schema::of("call").problems(&object);
 
     assert_eq!(problems, ["$.usage is missing", "$.extra is not described"]);
 }
@@ -52,8 +65,9 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    pub(crate) fn published() -> Self {
-        let text = fs::read_to_string(page()).unwrap();
+    /// Returns the published schema of what a command prints.
+    pub(crate) fn of(command: &str) -> Self {
+        let text = fs::read_to_string(page(command)).unwrap();
         Self {
             root: serde_json::from_str(&text).unwrap(),
         }
@@ -150,8 +164,9 @@ fn is_a(value: &Value, name: &str) -> bool {
     }
 }
 
-fn page() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/call.schema.json")
+fn page(command: &str) -> PathBuf {
+    let pages = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+    pages.join(format!("{command}.schema.json"))
 }
 
 /// The example of the page that describes the object.

@@ -59,7 +59,7 @@ pub(super) fn conclude(
     let Ended { report, is_written } = ended;
     let Some(report) = report else {
         let failure = Failure::new(FailureCode::Cancelled, Phase::Queued);
-        return conclude_unbegun(of(agent.transcript(), &failure), json);
+        return conclude_unbegun(&of(agent.transcript(), &failure), json);
     };
     if json {
         print(&report)?;
@@ -74,9 +74,9 @@ pub(super) fn conclude(
 }
 
 /// Says that a turn did not begin, or that nobody knows how it ended.
-pub(super) fn conclude_unbegun(report: TurnReport, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn conclude_unbegun(report: &TurnReport, json: bool) -> anyhow::Result<ExitCode> {
     if json {
-        print(&report)?;
+        print(report)?;
     } else if let Some(sentence) = &report.sentence {
         note(&format!("{}: {sentence}", report.outcome.name()));
     }

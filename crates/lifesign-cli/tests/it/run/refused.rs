@@ -1,0 +1,176 @@
+//! Input that cannot be used: one sentence that names it and what is accepted, exit 2, nothing sent.
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::harness::{Program, Provider};
+use crate::run::Place;
+
+#[test]
+fn what_cannot_be_used_is_refused_before_anything_is_sent() {
+    let provider = Provider::script("answer \"ok\"");
+    let place = Place::new();
+    let dir = place.0.path().to_str().unwrap();
+    let away = place.path("nowhere/talk.jsonl");
+    let away = away.to_str().unwrap();
+    let other = place.write("other.txt", "no transcript\n");
+    let other = other.to_str().unwrap();
+    let missing = "No such file or directory (os error 2)";
+    let config = |text: &str| place.write("mcp.json", text).display().to_string();
+    let time = "accepted: a duration such as \"30m\" or \"90s\"";
+    for (words, sentence) in [
+        (
+            vec!["--prompt", "  "],
+            "prompt: \"  \" is empty; accepted: some text".to_owned(),
+        ),
+        (
+            vec!["--task", away],
+            format!("--task: {away} cannot be read: {missing}"),
+        ),
+        (
+            vec!["--prompt", "go", "--system-file", away],
+            format!("--system-file: {away} cannot be read: {missing}"),
+        ),
+        (
+            vec!["--prompt", "go", "--wall-clock", "30"],
+            format!("--wall-clock: \"30\" has no unit; {time}"),
+        ),
+        (
+            vec!["--prompt", "go", "--wall-clock", "0s"],
+            format!("--wall-clock: \"0s\" is no time at all; {time}"),
+        ),
+        (
+            vec!["--prompt", "go", "--resend=2m,soon"],
+            format!("--resend: \"soon\" is not a duration; {time}"),
+        ),
+        (
+            vec!["--prompt", "go", "--tools", "read,erase", "--dir", dir],
+            "--tools: \"erase\" is no tool for a directory; accepted: list, read, write, run"
+                .to_owned(),
+        ),
+        (
+            vec!["--prompt", "go", "--tools", "read", "--dir", away],
+            format!("--dir: {away} cannot be opened: {missing}"),
+        ),
+        (
+            vec!["--prompt", "go", "--tools", "read", "--dir", dir, "--shell"],
+            "--shell: is for `run`, which is not among --tools".to_owned(),
+        ),
+        (
+            vec!["--prompt", "go", "--transcript", away],
+            format!("--transcript: transcript {away} cannot be created: {missing}"),
+        ),
+        (
+            vec!["--prompt", "go", "--transcript", other],
+            format!("--transcript: {other} is no transcript: its first line does not begin one"),
+        ),
+        (
+            vec!["--resume", "--transcript", away],
+            format!("--transcript: transcript {away} cannot be opened: {missing}"),
+        ),
+        (
+            vec!["--prompt", "go", "--log", "loud"],
+            "--log: \"loud\" is no level; accepted: off, error, warn, info, debug, trace"
+                .to_owned(),
+        ),
+        (
+            vec!["--prompt", "go", "--set", "tools.timeout=1"],
+            "tools.timeout: \"1\" has no unit; accepted: a duration such as \"45s\" or \"2 min\", \
+             or \"off\""
+                .to_owned(),
+        ),
+        (
+            vec!["--prompt", "go", "--mcp", away],
+            format!("--mcp: {away} cannot be read: {missing}"),
+        ),
+    ] {
+        Program::turn(&provider.url())
+            .args(&words)
+            .run()
+            .assert_refused(&sentence);
+
+        let ran = Program::turn(&provider.url()).args(&words).json().run();
+        let report = ran.turn_report();
+        assert_eq!(ran.code, 2);
+        assert_eq!(report["failure"]["code"], "refused_setting");
+        assert_eq!(report["failure"]["message"], *sentence);
+        assert_eq!(report["turn"], 0);
+    }
+
+    let mcp = config("{\"mcpServers\": {\"a\": {\"comand\": \"x\"}}}");
+    Program::turn(&provider.url())
+        .args(&["--prompt", "go", "--mcp", &mcp])
+        .run()
+        .assert_code(2)
+        .assert_said(&format!("error: --mcp: {mcp}: mcpServers.a"));
+    assert!(provider.requests().is_empty());
+}
+
+#[test]
+fn flags_that_contradict_one_another_are_refused_also_as_json() {
+    for words in [
+        &["--prompt", "a", "--task", "b"][..],
+        &["--prompt", "a", "--resume", "--transcript", "t"],
+        &["--resume"],
+        &["--tools", "read"],
+        &["--dir", "."],
+        &["--system", "a", "--system-file", "b"],
+    ] {
+        let ran = Program::turn("http://127.0.0.1:9").args(words).json().run();
+
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert_eq!(ran.turn_report()["failure"]["code"], "refused_setting");
+        ran.assert_said("error: ");
+    }
+}
+
+#[test]
+fn a_server_that_does_not_start_is_named_with_its_last_words_and_nothing_is_sent() {
+    let provider = Provider::script("answer \"ok\"");
+    let place = Place::new();
+    let turn = |command: &[&str]| {
+        let server = json!({"command": command[0], "args": command[1..]});
+        let text = json!({"mcpServers": {"files": server}}).to_string();
+        Program::turn(&provider.url())
+            .args(&["--prompt", "go", "--mcp"])
+            .args(&[place.write("mcp.json", &text)])
+    };
+
+    turn(&["sh", "-c", "echo 'no such package' >&2; exit 7"])
+        .run()
+        .assert_refused(
+            "tool server files ended before it was ready (exit code 7); it said: no such package",
+        );
+    turn(&["no-such-program"]).run().assert_refused(
+        "tool server files cannot be started: no-such-program: No such file or directory (os error 2)",
+    );
+    let report = turn(&["sh", "-c", "exit 7"]).json().run().turn_report();
+    assert_eq!(report["failure"]["code"], "refused_setting");
+    assert_eq!(
+        report["failure"]["message"],
+        "tool server files ended before it was ready (exit code 7)"
+    );
+    assert!(provider.requests().is_empty());
+}
+
+#[test]
+fn two_tools_of_one_name_are_refused_with_what_helps() {
+    let place = Place::new();
+    let Some(servers) = place.servers("tests", &json!({"tools": ["echo"]})) else {
+        return;
+    };
+    let text = std::fs::read_to_string(&servers).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    config["mcpServers"]["twin"] = config["mcpServers"]["tests"].clone();
+    let servers = place.write("mcp.json", &config.to_string());
+    let turn = || {
+        Program::turn("http://127.0.0.1:9")
+            .args(&["--prompt", "go", "--mcp"])
+            .args(&[&servers])
+    };
+
+    turn().run().assert_refused(
+        "--mcp; a `prefix` tells a server's tools from others: tool \"echo\" is offered by tool \
+         server tests and by tool server twin: a name may be there once",
+    );
+}
