@@ -1,5 +1,9 @@
 //! One exit code for each kind of ending.
 
+use std::collections::BTreeMap;
+
+use lifesign_core::FailureCode;
+
 use crate::harness::{Program, Provider, Ran};
 
 #[test]
@@ -73,6 +77,34 @@ fn a_connection_that_fails_is_8() {
     Program::call("http://127.0.0.1:9", "anthropic")
         .run()
         .assert_code(8);
+}
+
+#[test]
+fn the_page_has_each_failure_in_the_row_of_its_exit_code_and_what_ends_with_9() {
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/exit-codes.md"
+    );
+    let page = std::fs::read_to_string(page).unwrap();
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect();
+    let rows: Vec<Vec<String>> = page
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .map(cells)
+        .collect();
+    let mut expected = BTreeMap::<String, Vec<String>>::new();
+    for code in FailureCode::ALL {
+        let row = expected.entry(code.exit_code().to_string()).or_default();
+        row.push(format!("`{}`", code.name()));
+    }
+
+    for (exit, mut codes) in expected {
+        codes.sort();
+        let row = rows.iter().find(|row| row[1] == exit).unwrap();
+        assert_eq!(row[3], codes.join(", "), "{exit}");
+    }
+    let row = rows.iter().find(|row| row[1] == "9").unwrap();
+    assert!(row[2].contains("`no_reply`"), "{row:?}");
 }
 
 #[track_caller]

@@ -10,7 +10,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use crate::harness::{Program, Provider};
-use crate::run::calls;
+use crate::run::{Place, calls};
 
 /// A way in which a task goes, its true outcome, and the code of the failure behind it.
 struct Task {
@@ -18,6 +18,21 @@ struct Task {
     outcome: &'static str,
     code: &'static str,
     exit: i32,
+    more: Vec<String>,
+    /// Whether somebody stops it once its first request has come.
+    is_stopped: bool,
+}
+
+impl Task {
+    fn with(mut self, more: &[&str]) -> Self {
+        self.more.extend(more.iter().map(|&word| word.to_owned()));
+        self
+    }
+
+    fn stopped(mut self) -> Self {
+        self.is_stopped = true;
+        self
+    }
 }
 
 fn task(script: impl Into<String>, outcome: &'static str, code: &'static str, exit: i32) -> Task {
@@ -26,6 +41,8 @@ fn task(script: impl Into<String>, outcome: &'static str, code: &'static str, ex
         outcome,
         code,
         exit,
+        more: Vec::new(),
+        is_stopped: false,
     }
 }
 
@@ -37,6 +54,7 @@ fn tasks() -> Vec<Task> {
     let overloaded = "status 529 json; error overloaded_error; eof";
     let limited = "status 429 json [retry-after-ms: 10]; error rate_limit_error; eof";
     let failing = "status 500 json; error server_error; eof";
+    let read = calls(&[("c1", "read", json!({"path": "Cargo.toml"}))]);
     vec![
         task("answer \"42\"", "completed", "none", 0),
         task(
@@ -88,6 +106,28 @@ fn tasks() -> Vec<Task> {
             0,
         ),
         task(
+            format!(
+                "attempt 1: {pings}\nattempt 2: {failing}\nattempt 3: {pings}\n\
+                 attempt 4: answer \"42\""
+            ),
+            "completed",
+            "none",
+            0,
+        ),
+        // A compaction that hangs.
+        task(
+            format!("attempt 1: {read}\nattempt 2: hold\nattempt 3: answer \"42\""),
+            "completed",
+            "none",
+            0,
+        )
+        .with(&[
+            "--context-tokens",
+            "900",
+            "--set",
+            "bounds.whole_call=400ms",
+        ]),
+        task(
             "attempt 1: answer \"\"\nattempt 2: answer \"42\"",
             "completed",
             "none",
@@ -138,18 +178,39 @@ fn tasks() -> Vec<Task> {
             "wall_clock",
             6,
         ),
+        task("status 200 sse; hold", "cancelled", "cancelled", 130).stopped(),
+        task(
+            limited.replace("10]", "4000]"),
+            "cancelled",
+            "cancelled",
+            130,
+        )
+        .stopped(),
     ]
+}
+
+/// A task in which a server's model call drips.
+fn sampling(servers: &str) -> Task {
+    let ask = calls(&[("c1", "ask", json!({"text": "6 * 7?"}))]);
+    let drip = "status 200 sse; repeat 0.03 { comment } forever";
+    let script = format!("attempt 1: {ask}\nattempt 2-3: {drip}\nattempt 4: answer \"42\"");
+    task(script, "completed", "none", 0).with(&["--mcp", servers])
 }
 
 #[test]
 fn the_table_of_outcomes_is_the_truth_and_no_fault_of_a_provider_is_a_missing_reply() {
-    let tasks = tasks();
+    let place = Place::new();
+    let mut tasks = tasks();
+    if let Some(servers) = place.servers("tests", &json!({})) {
+        tasks.push(sampling(servers.to_str().unwrap()));
+    }
+    let rounds = TASKS.div_ceil(tasks.len());
     let table = Mutex::new(BTreeMap::<(&str, String), usize>::new());
     let next = AtomicUsize::new(0);
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= TASKS {
+            if number >= rounds * tasks.len() {
                 return;
             }
             let task = &tasks[number % tasks.len()];
@@ -168,22 +229,20 @@ fn the_table_of_outcomes_is_the_truth_and_no_fault_of_a_provider_is_a_missing_re
         }
     });
 
-    let rounds = TASKS / tasks.len();
-    let expected = [
-        ("completed", 10),
-        ("no_reply", 2),
-        ("provider_failed", 9),
-        ("truncated", 3),
-        ("wall_timeout", 1),
-    ];
-    let expected = expected.map(|(name, ways)| ((name, name.to_owned()), ways * rounds));
-    assert_eq!(table.into_inner().unwrap(), BTreeMap::from(expected));
+    let mut expected = BTreeMap::new();
+    for task in &tasks {
+        *expected
+            .entry((task.outcome, task.outcome.to_owned()))
+            .or_default() += rounds;
+    }
+    assert_eq!(expected.len(), 6, "every outcome is among them");
+    assert_eq!(table.into_inner().unwrap(), expected);
 }
 
 /// Plays a task in a program of its own, and returns the outcome that it tells.
 fn play(task: &Task) -> String {
     let provider = Provider::script(&task.script);
-    let ran = [
+    let running = [
         "bounds.raw_silence=400ms",
         "bounds.between_events=400ms",
         "bounds.flat=600ms",
@@ -191,8 +250,14 @@ fn play(task: &Task) -> String {
     .iter()
     .fold(Program::turn(&provider.url()), |turn, set| turn.set(set))
     .args(&["--wall-clock", "5s", "--prompt", "6 * 7?", "--json"])
-    .args(&["--tools", "list", "--dir", env!("CARGO_MANIFEST_DIR")])
-    .run();
+    .args(&["--tools", "list,read", "--dir", env!("CARGO_MANIFEST_DIR")])
+    .args(&task.more)
+    .start();
+    if task.is_stopped {
+        provider.wait_for_request();
+        running.signal("INT");
+    }
+    let ran = running.wait();
     let report = ran.turn_report();
     let code = report["failure"]["code"].as_str().unwrap_or("none");
     assert_eq!(
@@ -204,7 +269,7 @@ fn play(task: &Task) -> String {
     report["outcome"].as_str().unwrap().to_owned()
 }
 
-/// Tasks in all, a multiple of the ways.
+/// Tasks in all, at least: each way is taken as often as any other.
 const TASKS: usize = 200;
 
 /// Programs at once.
