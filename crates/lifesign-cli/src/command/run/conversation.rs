@@ -1,12 +1,13 @@
 //! What a turn begins with, and the conversation that it belongs to.
 
+use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use jiff::Timestamp;
 use lifesign::clock;
 use lifesign_agent::{Entry, Transcript, TranscriptError};
-use lifesign_core::SettingError;
+use lifesign_core::{SettingError, Value};
 
 use crate::args::RunArgs;
 use crate::command::prompt;
@@ -42,6 +43,13 @@ pub(super) fn open(path: Option<&Path>, beginning: &Beginning) -> anyhow::Result
     let Some(path) = path else {
         return Ok(Transcript::in_memory());
     };
+    // A device may be read without end, and a pipe may keep us waiting.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(SettingError::new("--transcript", "is no file")
+            .with_value(&Value::Text(&path.display().to_string()))
+            .with_accepted("the path of a transcript, or of a file that is not there yet")
+            .into());
+    }
     let is_new = matches!(beginning, Beginning::Say(_));
     let transcript = match Transcript::open(path) {
         Ok((transcript, repair)) => {

@@ -139,6 +139,32 @@ fn a_result_that_standard_output_cannot_take_exits_1() {
 }
 
 #[test]
+fn an_upstream_of_the_file_is_asked_with_its_key_and_settings() {
+    let provider = Provider::script("attempt 1-2: hold\nattempt 3: answer \"ok\"");
+    let place = Place::new();
+    let config = place.write(
+        "lifesign.toml",
+        &format!(
+            "[[upstream]]\nname = \"house\"\nwire = \"anthropic\"\nbase_url = {:?}\n\
+             api_key = {{ env = \"HOUSE_KEY\" }}\nbounds = {{ raw_silence = \"150ms\" }}\n\
+             retry = {{ attempts = 3 }}\n",
+            provider.url()
+        ),
+    );
+
+    let ran = Program::new(&["run", "--upstream", "house", "--prompt", "go", "--config"])
+        .args(&[&config])
+        .env("HOUSE_KEY", "s3cret")
+        .run();
+
+    ran.assert_code(0);
+    assert_eq!(ran.stdout, "ok\n");
+    let asked = &provider.requests()[2];
+    assert!(format!("{asked:?}").contains("s3cret"));
+    assert!(!ran.stderr.contains("s3cret"), "{ran:?}");
+}
+
+#[test]
 fn every_wire_has_turns() {
     for wire in ["openai-chat", "openai-responses", "anthropic"] {
         let provider = Provider::script("answer \"ok\"");

@@ -65,6 +65,13 @@ fn what_cannot_be_used_is_refused_before_anything_is_sent() {
             format!("--transcript: {other} is no transcript: its first line does not begin one"),
         ),
         (
+            vec!["--prompt", "go", "--transcript", dir],
+            format!(
+                "--transcript: {dir:?} is no file; accepted: the path of a transcript, or of a file \
+                 that is not there yet"
+            ),
+        ),
+        (
             vec!["--resume", "--transcript", away],
             format!("--transcript: transcript {away} cannot be opened: {missing}"),
         ),
@@ -104,6 +111,31 @@ fn what_cannot_be_used_is_refused_before_anything_is_sent() {
         .assert_code(2)
         .assert_said(&format!("error: --mcp: {mcp}: mcpServers.a"));
     assert!(provider.requests().is_empty());
+}
+
+/// What a model said has been paid for, and yet nothing may be done that nobody could look up.
+#[cfg(unix)]
+#[test]
+fn a_transcript_that_takes_no_more_ends_the_turn_with_what_is_known() {
+    let provider = Provider::script(&format!("answer \"{}\"", "word ".repeat(400)));
+    let place = Place::new();
+    // A limit to the size of files stands in for a full disk.
+    let ran = Program::turn(&provider.url())
+        .args(&["--prompt", "go", "--json", "--transcript"])
+        .args(&[place.path("talk.jsonl")])
+        .through(&["sh", "-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh"])
+        .run();
+
+    assert_eq!(ran.code, 2, "{ran:?}");
+    let report = ran.turn_report();
+    let message = format!(
+        "transcript {} cannot be written: File too large (os error 27)",
+        place.path("talk.jsonl").display()
+    );
+    assert_eq!(report["failure"]["message"], *message);
+    assert_eq!(report["turn"], 1);
+    ran.assert_said(&message);
+    assert_eq!(place.entries("talk.jsonl"), ["begin", "user"]);
 }
 
 #[test]

@@ -109,11 +109,22 @@ fn the_limits_of_tools_are_settings() {
 
     let slow = json!({"command": ["sleep", "60"]});
     let more = ["--tools", "run", "--set", "tools.run_timeout=200ms"];
-    let (ran, _) = called("run", slow, &more, &place);
+    let (ran, _) = called("run", slow.clone(), &more, &place);
     assert!(
         ran.contains("200 ms") && ran.contains("tools.run_timeout"),
         "{ran}"
     );
+
+    let provider = Provider::script(&format!(
+        "attempt 1: {}\nattempt 2: answer \"Done.\"",
+        calls(&[("c1", "run", slow)])
+    ));
+    Program::turn(&provider.url())
+        .args(&["--prompt", "go", "--tools", "run", "--dir", "."])
+        .env("LIFESIGN_TOOLS__RUN_TIMEOUT", "300ms")
+        .run()
+        .assert_code(0);
+    assert!(told(&provider).contains("300 ms"));
 }
 
 #[test]
