@@ -303,8 +303,8 @@ impl fmt::Debug for AgentBuilder {
 }
 
 /// Raises what nobody has set: nobody waits at a prompt for an agent, so it bears with refusals for
-/// longer than a call does.
-fn raise_tries(settings: &mut Settings) {
+/// longer than a call does. [`AgentBuilder::build`] does it.
+pub fn raise_tries(settings: &mut Settings) {
     let retry = &mut settings.retry;
     if retry.attempts.origin == Origin::Default {
         retry.attempts.value = retry.attempts.value.max(OVERLOAD_TRIES);

@@ -148,8 +148,11 @@ pub(crate) enum ConfigCommand {
         #[command(flatten)]
         target: TargetArgs,
         /// Explain what `lifesign serve` goes by.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "run")]
         serve: bool,
+        /// Explain what `lifesign run` goes by.
+        #[arg(long)]
+        run: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use lifesign_agent::raise_tries;
 use lifesign_core::{CallShape, CatalogRow, Conflict, Explained, Settings, check, explain};
 use lifesign_gateway::config::config_schema;
 use serde::Serialize;
@@ -16,8 +17,9 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
         ConfigCommand::Explain {
             target,
             serve,
+            run,
             json,
-        } => explain_settings(target, *serve, *json),
+        } => explain_settings(target, Reader::of(*serve, *run), *json),
         ConfigCommand::Check {
             file,
             target,
@@ -32,6 +34,24 @@ pub(crate) fn run(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// The command whose settings are explained.
+#[derive(Clone, Copy)]
+enum Reader {
+    Call,
+    Run,
+    Serve,
+}
+
+impl Reader {
+    const fn of(serve: bool, run: bool) -> Self {
+        match (serve, run) {
+            (true, _) => Self::Serve,
+            (_, true) => Self::Run,
+            _ => Self::Call,
+        }
+    }
+}
+
 fn print_schema() -> anyhow::Result<ExitCode> {
     let text =
         serde_json::to_string_pretty(&config_schema()).context("the schema cannot be written")?;
@@ -41,10 +61,10 @@ fn print_schema() -> anyhow::Result<ExitCode> {
 
 /// Explains the settings for the upstream that is named, or else for each; as JSON only for one, whose
 /// rows are an array.
-fn explain_settings(args: &TargetArgs, serve: bool, json: bool) -> anyhow::Result<ExitCode> {
+fn explain_settings(args: &TargetArgs, reader: Reader, json: bool) -> anyhow::Result<ExitCode> {
     let loaded = Loaded::load(args)?;
     if json {
-        let (_, rows) = explained(args, &loaded, &loaded.target(args)?, serve)?;
+        let (_, rows) = explained(args, &loaded, &loaded.target(args)?, reader)?;
         print_line(&serde_json::to_string_pretty(&rows).context("the table cannot be written")?)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -52,7 +72,7 @@ fn explain_settings(args: &TargetArgs, serve: bool, json: bool) -> anyhow::Resul
         if at > 0 {
             print_line("")?;
         }
-        let (settings, rows) = explained(args, &loaded, target, serve)?;
+        let (settings, rows) = explained(args, &loaded, target, reader)?;
         print_explained(args, target, &settings, &rows)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -62,13 +82,22 @@ fn explained(
     args: &TargetArgs,
     loaded: &Loaded,
     target: &Target,
-    serve: bool,
+    reader: Reader,
 ) -> anyhow::Result<(Settings, Vec<Explained>)> {
     let shape = shape(args, target);
-    let call = target.settings(args.model.as_deref())?;
-    if !serve {
-        let rows = explain(&call, &shape);
-        return Ok((call, rows));
+    let mut call = target.settings(args.model.as_deref())?;
+    match reader {
+        Reader::Call => {
+            let rows = explain(&call, &shape);
+            return Ok((call, rows));
+        }
+        Reader::Run => {
+            raise_tries(&mut call);
+            let mut rows = explain(&call, &shape);
+            rows.extend(loaded.tools().explain());
+            return Ok((call, rows));
+        }
+        Reader::Serve => {}
     }
     let gateway = loaded.gateway_with(target)?;
     let upstream = gateway

@@ -64,6 +64,26 @@ fn the_strongest_origin_wins_and_is_told() {
 }
 
 #[test]
+fn what_an_agent_goes_by_has_its_tools_and_bears_with_refusals_for_longer() {
+    let words = ["--run", "--set", "tools.timeout=5 min"];
+    let told = explained("http://127.0.0.1:8080", "openai-chat", &words);
+
+    let row = |key: &str| {
+        let mut lines = told.lines();
+        let line = lines.find(|line| line.starts_with(key)).unwrap();
+        let words: Vec<_> = line.split_whitespace().skip(1).take(3).collect();
+        words.join(" ")
+    };
+    assert!(row("tools.timeout ").starts_with("5 min call"));
+    assert!(row("tools.max_output ").starts_with("64 KiB default"));
+    assert!(row("retry.overload.tries ").starts_with("7 default"));
+    assert!(!explained("http://127.0.0.1:8080", "openai-chat", &[]).contains("tools."));
+    Program::new(&["config", "explain", "--run", "--serve"])
+        .run()
+        .assert_code(2);
+}
+
+#[test]
 fn of_several_upstreams_each_is_explained_and_json_is_for_one() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("lifesign.toml");
