@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::future::{join_all, try_join_all};
@@ -13,6 +14,7 @@ use lifesign_gateway::config::ToolsConfig;
 
 use crate::args::RunArgs;
 use crate::interrupts::Interrupts;
+use crate::output::note;
 
 /// What tools are made of; nothing of it is started.
 pub(super) struct Supplies {
@@ -21,6 +23,8 @@ pub(super) struct Supplies {
     limits: ToolLimits,
     /// How many model calls servers may have at once.
     sampling: usize,
+    /// Whether somebody is told whom we wait for.
+    is_told: bool,
 }
 
 /// Tools that can be called, and the servers behind them.
@@ -36,6 +40,7 @@ impl Supplies {
             directory: directory(args, settings)?,
             servers: servers(args)?,
             sampling: settings.sampling.value,
+            is_told: !args.json,
             limits: ToolLimits {
                 timeout: match settings.timeout.value {
                     Limit::After(limit) => Some(limit),
@@ -57,11 +62,21 @@ impl Supplies {
         if self.sampling > 0 {
             starter = starter.with_sampler(sampler.concurrency(self.sampling));
         }
+        let names: Vec<_> = self.servers.iter().map(|it| it.name.clone()).collect();
         let starting = self.servers.into_iter().map(|config| {
             let starter = &starter;
             async move { starter.start(config).await.map(Arc::new) }
         });
-        let servers = try_join_all(starting).await?;
+        let starting = try_join_all(starting);
+        tokio::pin!(starting);
+        let servers = tokio::select! {
+            biased;
+            started = &mut starting => started,
+            () = tokio::time::sleep(PATIENCE), if self.is_told => {
+                note(&format!("waiting for tool servers to start: {}", names.join(", ")));
+                starting.await
+            }
+        }?;
         let mut tools = Toolset::new().limits(self.limits);
         if let Some(directory) = self.directory {
             tools = tools.with("--tools", Arc::new(directory))?;
@@ -149,3 +164,6 @@ fn servers(args: &RunArgs) -> anyhow::Result<Vec<McpServerConfig>> {
         .with_context(|| format!("--mcp: {}", path.display()))?;
     Ok(config.servers)
 }
+
+/// How long servers may take to start before somebody is told what is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);

@@ -169,6 +169,23 @@ fn while_a_server_does_not_come_up() {
 }
 
 #[test]
+fn whom_we_wait_for_is_told() {
+    let place = Place::new();
+    let server = json!({"command": "sleep", "args": ["60"]});
+    let config = json!({"mcpServers": {"slow": server}}).to_string();
+    let running = Program::turn("http://127.0.0.1:9")
+        .args(&["--prompt", "go", "--mcp"])
+        .args(&[place.write("mcp.json", &config)])
+        .start();
+
+    let told = running.wait_for_note("waiting for tool servers to start: ");
+
+    assert_eq!(told, "slow");
+    running.signal("INT");
+    running.wait().assert_code(130).assert_said("cancelled: ");
+}
+
+#[test]
 fn a_second_signal_does_not_wait_for_a_server_that_does_not_end() {
     let place = Place::new();
     let Some(servers) = place.servers("tests", &json!({"env": {"STAYS": "1"}})) else {
