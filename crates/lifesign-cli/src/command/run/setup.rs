@@ -141,12 +141,12 @@ impl Setup {
     }
 }
 
-/// Returns what holds where nobody has set it: a turn that has a wall clock is one for each of its
-/// calls too, for profiles that want one.
+/// Returns what holds where nobody has set it: a turn that has a wall clock has one for each of its
+/// calls too, for profiles that want one. It is longer, so that the turn's own runs out.
 fn defaults(wall_clock: Option<Duration>) -> Result<Layer, SettingError> {
     let mut layer = Layer::new();
     if let Some(limit) = wall_clock {
-        let text = duration::human(limit);
+        let text = duration::human(limit.saturating_add(MARGIN));
         layer.set("bounds.wall_clock", Value::Text(&text), Origin::Call)?;
     }
     Ok(layer)
@@ -160,3 +160,6 @@ fn system(args: &RunArgs) -> anyhow::Result<Option<String>> {
         (None, None) => Ok(None),
     }
 }
+
+/// By how much a call's wall clock is longer than its turn's.
+const MARGIN: Duration = Duration::from_secs(1);
