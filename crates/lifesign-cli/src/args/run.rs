@@ -57,6 +57,9 @@ pub(crate) struct RunArgs {
     /// How many tokens the model's context has. Near it, what was said long ago is summed up.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) context_tokens: Option<u64>,
+    /// In how many answers the model may call tools, 0 for any number. Default: 200.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_rounds: Option<u32>,
     /// Send the turn again after these waits once its attempts are used up; not after a cut.
     #[arg(long, value_name = "WAITS", num_args = 0..=1, require_equals = true,
           default_missing_value = "2m,8m,32m", value_delimiter = ',')]

@@ -102,6 +102,9 @@ impl Setup {
         if let Some(tokens) = args.context_tokens {
             builder = builder.context_tokens(tokens);
         }
+        if let Some(rounds) = args.max_rounds {
+            builder = builder.max_rounds(rounds);
+        }
         if !waits.is_empty() {
             builder = builder.policy(Arc::new(Resend(waits)));
         }

@@ -96,6 +96,14 @@ fn the_wall_clock_of_the_turn_is_6_whatever_is_under_way() {
     );
 }
 
+#[test]
+fn an_answer_that_a_filter_holds_back_is_the_providers_doing() {
+    let script = "text \"\"; finish \"content_filter\"; done; eof";
+    assert_ends(script, &[], "provider_failed", None, 4);
+    let script = "text \"4\"; finish \"content_filter\"; done; eof";
+    assert_ends(script, &[], "truncated", None, 3);
+}
+
 /// The profile asks for a wall clock, and that of the turn is one.
 #[test]
 fn the_wall_clock_of_the_turn_is_enough_for_a_profile_that_wants_one() {
@@ -110,6 +118,20 @@ fn the_wall_clock_of_the_turn_is_enough_for_a_profile_that_wants_one() {
         .run();
     ran.assert_code(2)
         .assert_said("bounds.wall_clock: is not set");
+}
+
+#[test]
+fn a_model_that_does_nothing_but_call_tools_is_ended_as_no_reply() {
+    let script = calls(&[("c1", "list", json!({}))]);
+    let more = ["--max-rounds", "3", "--tools", "list", "--dir", "."];
+
+    let report = assert_ends(&script, &more, "no_reply", None, 9);
+
+    assert_eq!(report["counts"]["tool_calls"], 3);
+    assert!(
+        report["sentence"].as_str().unwrap().contains('3'),
+        "{report}"
+    );
 }
 
 #[test]
