@@ -12,7 +12,7 @@ use super::names::{Names, builtin_tools, log_levels};
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// The task. Without it, --task or --resume: standard input.
+    /// The task. Without it, --task or --resume: a talk on a terminal, else standard input.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["task", "resume"])]
     pub(crate) prompt: Option<String>,
     /// A file that holds the task; `-` reads standard input.
@@ -38,6 +38,10 @@ pub(crate) struct RunArgs {
     /// Go on with the turn of --transcript that did not end, or that waits for a limit to reset.
     #[arg(long, requires = "transcript")]
     pub(crate) resume: bool,
+    /// Where what you say in a talk is kept for the next one, or `off`. Default: the file
+    /// `lifesign/history` in `XDG_STATE_HOME` or `~/.local/state`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
     /// A file of MCP servers whose tools the model may call, `{"mcpServers": {...}}`.
     #[arg(long, value_name = "FILE")]
     pub(crate) mcp: Option<PathBuf>,
@@ -88,6 +92,9 @@ Examples:
   # A task, unattended: half an hour at most, and one JSON object at the end
   lifesign run --base-url http://127.0.0.1:8080 --wire openai-chat \\
       --wall-clock 30m --json --task task.md
+
+  # A talk on a terminal; /help tells what there is beside talking
+  lifesign run --base-url http://127.0.0.1:8080 --wire openai-chat
 
   # With tools for one directory, and those of MCP servers
   lifesign run --base-url https://api.anthropic.com --wire anthropic --model claude-sonnet-4-5 \\

@@ -6,6 +6,7 @@ mod flags;
 mod setup;
 mod show;
 mod supplies;
+mod talk;
 
 use std::process::ExitCode;
 
@@ -13,9 +14,10 @@ use anyhow::Context as _;
 use lifesign::{Failure, FailureCode, Phase};
 use lifesign_agent::{Agent, Turn, TurnReport};
 
-use self::conversation::Beginning;
+use self::conversation::{Beginning, Wanted};
 pub(crate) use self::ending::print_refused;
 use self::setup::{Ready, Setup};
+use self::talk::Equipment;
 use crate::args::RunArgs;
 use crate::interrupts::Interrupts;
 
@@ -32,20 +34,31 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     };
     let Ready {
         mut agent,
-        beginning,
+        wanted,
         transcript,
         stock,
         journal,
         log: _log,
     } = ready;
-    let ended = match begin(&mut agent, beginning) {
-        Ok(turn) if json => ending::unseen(turn, &mut interrupts).await,
-        Ok(turn) => ending::seen(turn, &mut interrupts).await,
-        Err(error) => Err(error),
-    };
-    let code = match ended {
-        Ok(ended) => ending::conclude(ended, &agent, json, transcript.as_deref()),
-        Err(error) => ending::refuse(error, Some(agent.transcript()), json),
+    let code = match wanted {
+        Wanted::Talk { history } => {
+            let equipment = Equipment {
+                toolbox: stock.tools(),
+                history,
+            };
+            talk::talk(&mut agent, equipment, &mut interrupts).await
+        }
+        Wanted::Turn(beginning) => {
+            let ended = match begin(&mut agent, beginning) {
+                Ok(turn) if json => ending::unseen(turn, &mut interrupts).await,
+                Ok(turn) => ending::seen(turn, &mut interrupts).await,
+                Err(error) => Err(error),
+            };
+            match ended {
+                Ok(ended) => ending::conclude(ended, &agent, json, transcript.as_deref()),
+                Err(error) => ending::refuse(error, Some(agent.transcript()), json),
+            }
+        }
     };
     stock.close(&mut interrupts).await;
     if let Some(journal) = journal {

@@ -1,17 +1,49 @@
 //! What a turn begins with, and the conversation that it belongs to.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
+use std::io::{self, ErrorKind, IsTerminal};
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use lifesign::clock;
 use lifesign_agent::{Entry, Transcript, TranscriptError};
 use lifesign_core::{SettingError, Value};
 
+use super::talk;
 use crate::args::RunArgs;
 use crate::command::prompt;
 use crate::output::note;
+
+/// What is wanted of a conversation.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    /// One turn.
+    Turn(Beginning),
+    /// As many as a person likes, on a terminal.
+    Talk {
+        /// The file for what the person says, if it is kept.
+        history: Option<PathBuf>,
+    },
+}
+
+impl Wanted {
+    /// Finds it in the arguments, and reads what the turn begins with from wherever they say.
+    pub(super) fn read(args: &RunArgs) -> anyhow::Result<Self> {
+        let is_said = args.prompt.is_some() || args.task.is_some() || args.resume;
+        let is_for_a_program =
+            args.json || !io::stdin().is_terminal() || !io::stdout().is_terminal();
+        if is_said || is_for_a_program {
+            return Beginning::read(args).map(Self::Turn);
+        }
+        Ok(Self::Talk {
+            history: match &args.history {
+                Some(path) if path.as_os_str() == "off" => None,
+                Some(path) => Some(path.clone()),
+                None => talk::usual_file(),
+            },
+        })
+    }
+}
 
 /// What a turn begins with.
 #[derive(Debug)]
@@ -24,7 +56,7 @@ pub(super) enum Beginning {
 
 impl Beginning {
     /// Reads it from wherever the arguments say.
-    pub(super) fn read(args: &RunArgs) -> anyhow::Result<Self> {
+    fn read(args: &RunArgs) -> anyhow::Result<Self> {
         if args.resume {
             return Ok(Self::Resume);
         }
@@ -39,7 +71,7 @@ impl Beginning {
 }
 
 /// Opens the conversation in `path`, a new one where there is no file; in memory alone without a path.
-pub(super) fn open(path: Option<&Path>, beginning: &Beginning) -> anyhow::Result<Transcript> {
+pub(super) fn open(path: Option<&Path>, wanted: &Wanted) -> anyhow::Result<Transcript> {
     let Some(path) = path else {
         return Ok(Transcript::in_memory());
     };
@@ -50,7 +82,7 @@ pub(super) fn open(path: Option<&Path>, beginning: &Beginning) -> anyhow::Result
             .with_accepted("the path of a transcript, or of a file that is not there yet")
             .into());
     }
-    let is_new = matches!(beginning, Beginning::Say(_));
+    let may_be_new = !matches!(wanted, Wanted::Turn(Beginning::Resume));
     let transcript = match Transcript::open(path) {
         Ok((transcript, repair)) => {
             if let Some(repair) = repair {
@@ -63,10 +95,14 @@ pub(super) fn open(path: Option<&Path>, beginning: &Beginning) -> anyhow::Result
             }
             transcript
         }
-        Err(error) if is_new && is_missing(&error) => Transcript::create(path).map_err(refused)?,
+        Err(error) if may_be_new && is_missing(&error) => {
+            Transcript::create(path).map_err(refused)?
+        }
         Err(error) => return Err(refused(error)),
     };
-    check(&transcript, path, beginning)?;
+    if let Wanted::Turn(beginning) = wanted {
+        check(&transcript, path, beginning)?;
+    }
     Ok(transcript)
 }
 

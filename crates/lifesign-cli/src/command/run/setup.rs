@@ -12,7 +12,7 @@ use lifesign_core::{Layer, Origin, SettingError, Value, duration};
 use lifesign_gateway::config::LogForm;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::conversation::{self, Beginning};
+use super::conversation::{self, Wanted};
 use super::flags;
 use super::supplies::{Stock, Supplies};
 use crate::args::RunArgs;
@@ -25,7 +25,7 @@ use crate::log::Log;
 pub(super) struct Setup {
     builder: AgentBuilder,
     sampler: Sampler,
-    beginning: Beginning,
+    wanted: Wanted,
     transcript: Option<PathBuf>,
     supplies: Supplies,
     journal: Option<CallJournal>,
@@ -36,7 +36,7 @@ pub(super) struct Setup {
 /// An agent that can begin.
 pub(super) struct Ready {
     pub(super) agent: Agent,
-    pub(super) beginning: Beginning,
+    pub(super) wanted: Wanted,
     /// The file of the conversation, if it is kept in one.
     pub(super) transcript: Option<PathBuf>,
     pub(super) stock: Stock,
@@ -67,8 +67,8 @@ impl Setup {
         let upstream = target.with_key(args.api_key_env.as_deref())?;
         let system = system(args)?;
         let supplies = Supplies::prepare(args, loaded.tools())?;
-        let beginning = Beginning::read(args)?;
-        let transcript = conversation::open(args.transcript.as_deref(), &beginning)?;
+        let wanted = Wanted::read(args)?;
+        let transcript = conversation::open(args.transcript.as_deref(), &wanted)?;
         // The last, since it leaves a file behind.
         let journal = match &args.journal {
             Some(path) => Some(CallJournal::open(path.as_deref(), loaded.journal())?),
@@ -111,7 +111,7 @@ impl Setup {
         Ok(Self {
             builder,
             sampler,
-            beginning,
+            wanted,
             transcript: args.transcript.clone(),
             supplies,
             journal,
@@ -135,7 +135,7 @@ impl Setup {
         }
         Ok(Ready {
             agent: builder.build()?,
-            beginning: self.beginning,
+            wanted: self.wanted,
             transcript: self.transcript,
             stock,
             journal: self.journal,

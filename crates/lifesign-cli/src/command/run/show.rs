@@ -22,7 +22,6 @@ pub(super) struct Shown {
     /// holds it without an end.
     pub(super) report: Option<TurnReport>,
     /// What ended it, if somebody wanted that.
-    #[expect(dead_code, reason = "a talk goes by it")]
     pub(super) wish: Option<Wish>,
     /// Whether standard output has taken all of the answer.
     pub(super) is_written: bool,

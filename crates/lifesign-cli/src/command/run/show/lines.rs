@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use lifesign::quote;
 use lifesign_agent::tools::ToolResult;
 use lifesign_agent::{AgentEvent, Alert, Means, NudgeRule, TurnOutcome, TurnReport};
 use lifesign_core::duration::human_measured;
 
+use super::super::conversation::second;
 use super::now::Now;
 use crate::told;
 
@@ -44,12 +44,12 @@ pub(super) fn of(event: &AgentEvent, now: &Now) -> Option<String> {
             human_measured(*wait)
         ),
         AgentEvent::WakeScheduled { at } => {
-            format!("the turn can be gone on with at {}", moment(*at))
+            format!("the turn can be gone on with at {}", second(*at))
         }
         AgentEvent::Alert(Alert::LongWait { wait, until }) => format!(
             "alert: the provider asks for a wait of {}, until {}",
             human_measured(*wait),
-            moment(*until)
+            second(*until)
         ),
         AgentEvent::ToolBegan { call } => {
             format!("tool {}: {}", call.name, quote(&call.arguments, TEXT_CHARS))
@@ -113,11 +113,6 @@ const fn left_undone(rule: NudgeRule) -> &'static str {
         NudgeRule::EarlyStop => "the model announced a step and did not take it",
         NudgeRule::Pinned => "the model is reminded of what is pinned",
     }
-}
-
-/// Returns a point in time to the second, UTC.
-pub(super) fn moment(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
 /// The most of a tool's arguments or result that a line shows.

@@ -1,0 +1,147 @@
+//! A conversation on a terminal: what a person says, the turn that answers it, and so on.
+//!
+//! Lines are read and turns are shown in turns: the terminal is never in the hands of both.
+
+mod command;
+mod history;
+mod prompt;
+mod status;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use lifesign::{FailureCode, clock};
+use lifesign_agent::tools::Toolbox;
+use lifesign_agent::{Agent, Standing, Turn, TurnReport};
+
+use self::command::Command;
+pub(super) use self::history::usual_file;
+use self::prompt::{Prompt, Read};
+use super::conversation::second;
+use super::show::show;
+use crate::interrupts::{Interrupts, Wish};
+use crate::output::{UNWRITTEN, note, plain, print_line};
+
+/// What a conversation is had with beside the agent.
+pub(super) struct Equipment {
+    /// The tools that the model may call.
+    pub(super) toolbox: Arc<dyn Toolbox>,
+    /// Where what the person says is kept for the next time, if anywhere.
+    pub(super) history: Option<PathBuf>,
+}
+
+/// Has a conversation until the person leaves; returns the exit code that says how.
+pub(super) async fn talk(
+    agent: &mut Agent,
+    equipment: Equipment,
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<ExitCode> {
+    let mut prompt = Prompt::open(equipment.history)?;
+    let mut last: Option<Box<TurnReport>> = None;
+    note("/help says what there is beside talking; Ctrl-D leaves.");
+    if let Some(offer) = offer(&agent.transcript().standing(), clock::timestamp()) {
+        note(&offer);
+    }
+    loop {
+        let text = match prompt.read(interrupts).await? {
+            Read::Text(text) => text,
+            Read::Interrupted => {
+                note("Ctrl-D or /quit leaves.");
+                continue;
+            }
+            Read::Left => return Ok(ExitCode::SUCCESS),
+        };
+        let turn = match Command::parse(&text) {
+            None if text.trim().is_empty() => continue,
+            None => agent.turn(text),
+            Some(Ok(Command::Resume)) => {
+                if let Some(turn) = agent.resume() {
+                    turn
+                } else {
+                    note("No turn is open: there is nothing to go on with.");
+                    continue;
+                }
+            }
+            Some(Ok(Command::Quit)) => return Ok(ExitCode::SUCCESS),
+            Some(Ok(Command::Help)) => {
+                print_line(&command::help())?;
+                continue;
+            }
+            Some(Ok(Command::Status)) => {
+                let status = last.as_deref().map(status::of);
+                print_line(&status.unwrap_or_else(|| "no turn has ended yet".to_owned()))?;
+                continue;
+            }
+            Some(Ok(Command::Tools)) => {
+                print_line(&tools(&*equipment.toolbox))?;
+                continue;
+            }
+            Some(Err(unknown)) => {
+                note(&unknown);
+                continue;
+            }
+        };
+        match have(turn, interrupts).await? {
+            Had::Left(code) => return Ok(code),
+            Had::Ended(report) => last = Some(report),
+        }
+    }
+}
+
+/// What became of a turn.
+enum Had {
+    Ended(Box<TurnReport>),
+    /// The person, or the system, wants no other.
+    Left(ExitCode),
+}
+
+async fn have(turn: Turn<'_>, interrupts: &mut Interrupts) -> anyhow::Result<Had> {
+    let shown = show(turn, interrupts).await?;
+    if !shown.is_written {
+        return Ok(Had::Left(ExitCode::from(UNWRITTEN)));
+    }
+    Ok(match (shown.report, shown.wish) {
+        (Some(report), None | Some(Wish::Interrupt)) => Had::Ended(Box::new(report)),
+        (Some(report), Some(Wish::Terminate)) => Had::Left(ExitCode::from(report.exit_code())),
+        (None, _) => Had::Left(ExitCode::from(FailureCode::Cancelled.exit_code())),
+    })
+}
+
+/// Returns the tools and what each does, a line each.
+fn tools(toolbox: &dyn Toolbox) -> String {
+    let tools = toolbox.tools();
+    if tools.is_empty() {
+        return "the model has no tools".to_owned();
+    }
+    let lines = tools.iter().map(|tool| {
+        let what = tool.description.as_deref().unwrap_or_default();
+        let first = what.lines().next().unwrap_or_default();
+        plain(format!("{}  {first}", tool.name).trim_end())
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns what is said of a turn that can be gone on with.
+fn offer(standing: &Standing, now: Timestamp) -> Option<String> {
+    match standing.wake_at {
+        _ if standing.is_open => Some(
+            "The last turn did not end. /resume goes on with it; whatever else you say begins \
+             another."
+                .to_owned(),
+        ),
+        Some(at) if at <= now => Some(
+            "The limit that the last turn waited for has been reset: /resume goes on with it."
+                .to_owned(),
+        ),
+        Some(at) => Some(format!(
+            "The last turn waits for a limit that is reset at {}; /resume goes on with it then.",
+            second(at)
+        )),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! What `/status` says of a turn: how it ended, what it did and where its time went.
+
+use std::time::Duration;
+
+use lifesign_agent::TurnReport;
+use lifesign_core::duration::human_measured;
+
+/// Returns it in three lines. What was not done at all is left out.
+pub(super) fn of(report: &TurnReport) -> String {
+    let counts = &report.counts;
+    let done = [
+        (u64::from(counts.calls), "calls"),
+        (u64::from(counts.attempts), "attempts"),
+        (counts.heartbeats, "heartbeats"),
+        (u64::from(counts.notices), "notices"),
+        (u64::from(counts.tool_calls), "tool calls"),
+        (u64::from(counts.tool_failures), "tool failures"),
+        (u64::from(counts.nudges), "reminders"),
+        (u64::from(counts.recoveries), "recoveries"),
+        (u64::from(counts.resends), "times sent again"),
+        (u64::from(counts.compactions), "summaries"),
+        (u64::from(counts.elisions), "results left out"),
+    ];
+    let done = done.iter().filter(|(count, _)| *count > 0);
+    let done: Vec<_> = done
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let times = &report.times_ms;
+    let spent = [
+        (times.working, "working"),
+        (times.provider, "waiting for the provider"),
+        (times.waiting, "waiting in line, on hold or to try again"),
+        (times.tools, "in tools"),
+    ];
+    let spent = spent.iter().filter(|(ms, _)| *ms > 0);
+    let spent: Vec<_> = spent
+        .map(|(ms, what)| format!("{} {what}", time(*ms)))
+        .collect();
+    let mut lines = vec![format!(
+        "turn {} {} after {}",
+        report.turn,
+        report.outcome.name(),
+        time(times.elapsed)
+    )];
+    lines.extend(
+        [done, spent]
+            .iter()
+            .filter(|it| !it.is_empty())
+            .map(|it| it.join(", ")),
+    );
+    if let Some((input, output)) = report
+        .usage
+        .and_then(|usage| usage.input_tokens.zip(usage.output_tokens))
+    {
+        lines.push(format!("{input} tokens in, {output} out"));
+    }
+    lines.join("\n")
+}
+
+fn time(ms: u64) -> String {
+    human_measured(Duration::from_millis(ms))
+}
