@@ -45,7 +45,7 @@ pub(super) async fn show(mut turn: Turn<'_>, interrupts: &mut Interrupts) -> any
             paper.line(&line);
         }
     }
-    let is_written = paper.finish(wish.is_some(), interrupts).await;
+    let is_written = paper.finish(&mut wish, interrupts).await;
     Ok(Shown {
         report: ended?,
         wish,
@@ -88,7 +88,7 @@ async fn follow(
         }
         let is_frequent = matches!(event, AgentEvent::Call(_) | AgentEvent::ToolProgress { .. });
         now.handle(event);
-        if !is_frequent && paper.is_live() {
+        if !is_frequent {
             paper.draw(now.status());
         }
     }
@@ -116,3 +116,6 @@ fn tell(event: &AgentEvent, now: &Now, paper: &mut Paper) -> bool {
 
 /// How often the status line is written over.
 const TICK: Duration = Duration::from_millis(250);
+
+#[cfg(test)]
+mod tests;

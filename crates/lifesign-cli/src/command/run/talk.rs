@@ -18,7 +18,7 @@ use lifesign_agent::{Agent, Standing, Turn, TurnReport};
 
 use self::command::Command;
 pub(super) use self::history::usual_file;
-use self::prompt::{Prompt, Read};
+use self::prompt::{HOW_TO_LEAVE, Prompt, Read};
 use super::conversation::second;
 use super::show::show;
 use crate::interrupts::{Interrupts, Wish};
@@ -48,7 +48,7 @@ pub(super) async fn talk(
         let text = match prompt.read(interrupts).await? {
             Read::Text(text) => text,
             Read::Interrupted => {
-                note("Ctrl-D or /quit leaves.");
+                note(HOW_TO_LEAVE);
                 continue;
             }
             Read::Left => return Ok(ExitCode::SUCCESS),

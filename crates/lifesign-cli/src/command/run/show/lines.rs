@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lifesign::quote;
+use lifesign::{FailureCode, quote};
 use lifesign_agent::tools::ToolResult;
 use lifesign_agent::{AgentEvent, Alert, Means, NudgeRule, TurnOutcome, TurnReport};
 use lifesign_core::duration::human_measured;
@@ -16,6 +16,10 @@ pub(super) fn of(event: &AgentEvent, now: &Now) -> Option<String> {
     Some(match event {
         AgentEvent::Noted { note } => format!("the model is told: {note}"),
         AgentEvent::Call(event) => return told::sentence(event),
+        // Who has stopped the turn knows why, and reads the end of it next.
+        AgentEvent::BrokeOff { failure, .. } if failure.code == FailureCode::Cancelled => {
+            return None;
+        }
         AgentEvent::BrokeOff {
             failure,
             text_bytes,
@@ -89,11 +93,15 @@ pub(super) fn of_end(report: &TurnReport) -> Vec<String> {
 }
 
 fn of_result(name: &str, result: &ToolResult, elapsed: Duration) -> String {
-    let how = if result.is_error { "failed" } else { "ended" };
     let took = human_measured(elapsed);
+    let how = match (result.is_error, elapsed.is_zero()) {
+        (true, true) => "failed".to_owned(),
+        (true, false) => format!("failed after {took}"),
+        (false, _) => format!("ended after {took}"),
+    };
     match quote(&result.text, TEXT_CHARS) {
-        text if text.is_empty() => format!("tool {name} {how} after {took}"),
-        text => format!("tool {name} {how} after {took}: {text}"),
+        text if text.is_empty() => format!("tool {name} {how}"),
+        text => format!("tool {name} {how}: {text}"),
     }
 }
 

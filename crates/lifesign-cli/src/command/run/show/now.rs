@@ -71,7 +71,7 @@ impl Now {
                 self.names = calls.map(|call| (call.id, call.name)).collect();
             }
             AgentEvent::ToolBegan { call } => {
-                let name = quote(&plain(&call.name), NAME_CHARS);
+                let name = plain(&quote(&call.name, NAME_CHARS));
                 self.tools.push(Running {
                     id: call.id,
                     name,
@@ -81,7 +81,7 @@ impl Now {
             }
             AgentEvent::ToolProgress { id, progress } => {
                 if let Some(tool) = self.tools.iter_mut().find(|tool| tool.id == id) {
-                    tool.progress = quote(&plain(&progress.to_string()), PROGRESS_CHARS);
+                    tool.progress = plain(&quote(&progress.to_string(), PROGRESS_CHARS));
                 }
             }
             AgentEvent::ToolEnded { id, .. } => self.tools.retain(|tool| tool.id != id),

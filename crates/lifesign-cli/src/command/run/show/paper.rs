@@ -6,7 +6,7 @@ use std::time::Duration;
 use lifesign::clock::CallClock;
 
 use crate::answer_out::AnswerOut;
-use crate::interrupts::Interrupts;
+use crate::interrupts::{Interrupts, Wish};
 use crate::output::{note, one_line, plain};
 use crate::status_line::{Status, WIPE, columns};
 
@@ -39,21 +39,19 @@ impl Paper {
         }
     }
 
-    /// Whether the status line may be drawn now.
-    ///
-    /// While words come one after the other it would only flicker.
-    pub(super) fn is_live(&self) -> bool {
-        let is_coming = self
-            .unfinished
-            .is_some_and(|since| self.out.is_shared() && since.elapsed() < QUIET);
-        // A terminal that is held by Ctrl-S is not given more and more of them.
-        self.is_live && !is_coming && self.out.is_idle()
+    /// Whether there is a status line at all.
+    pub(super) const fn is_live(&self) -> bool {
+        self.is_live
     }
 
-    /// Draws the status line.
+    /// Draws the status line, unless now is no time for it.
     pub(super) fn draw(&mut self, status: Status) {
+        // A terminal that is held by Ctrl-S is not given more and more of them.
+        if !self.is_live || self.is_coming() || !self.out.is_idle() {
+            return;
+        }
         let line = status.fitting(columns());
-        if self.out.is_shared() && self.unfinished.is_some() {
+        if self.stands_unfinished() {
             self.drawn = Some(Drawn::Below);
             // Down and up again makes room where this is the last row, and keeps the column.
             self.out
@@ -96,8 +94,13 @@ impl Paper {
 
     /// Waits until everything is written, unless somebody does not want to or did not want to
     /// before; returns whether standard output has refused none of it.
-    pub(super) async fn finish(mut self, is_impatient: bool, interrupts: &mut Interrupts) -> bool {
+    pub(super) async fn finish(
+        mut self,
+        wish: &mut Option<Wish>,
+        interrupts: &mut Interrupts,
+    ) -> bool {
         self.wipe();
+        let is_impatient = wish.is_some();
         tokio::select! {
             written = self.out.finish() => match written {
                 Ok(()) => true,
@@ -107,9 +110,23 @@ impl Paper {
                 }
             },
             // Whoever should read has stopped, and somebody else has lost patience.
-            () = interrupts.next() => true,
+            next = interrupts.next_wish() => {
+                *wish = Some(next);
+                true
+            }
             () = tokio::time::sleep(PATIENCE), if is_impatient => true,
         }
+    }
+
+    /// Whether the answer's last row has no end where the status line would be.
+    const fn stands_unfinished(&self) -> bool {
+        self.out.is_shared() && self.unfinished.is_some()
+    }
+
+    /// Whether words come one after the other, so that a line below them would only flicker.
+    fn is_coming(&self) -> bool {
+        let since = self.unfinished.filter(|_| self.out.is_shared());
+        since.is_some_and(|since| since.elapsed() < QUIET)
     }
 
     fn wipe(&mut self) {

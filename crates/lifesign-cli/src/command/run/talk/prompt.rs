@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use rustyline::completion::Completer;
@@ -61,10 +62,14 @@ impl Prompt {
                     self.editor = Some(editor);
                     return read;
                 }
-                wish = interrupts.next_wish() => if wish == Wish::Terminate {
-                    // The thread waits for a key that may never come, and cannot tidy up.
-                    self.terminal.restore();
-                    return Ok(Read::Left);
+                wish = interrupts.next_wish() => match wish {
+                    // On a terminal without an editor the key is a signal.
+                    Wish::Interrupt => note(HOW_TO_LEAVE),
+                    Wish::Terminate => {
+                        // The thread waits for a key that may never come, and cannot tidy up.
+                        self.terminal.restore().await;
+                        return Ok(Read::Left);
+                    }
                 }
             }
         }
@@ -209,21 +214,32 @@ impl Terminal {
     }
 
     /// Makes it so again.
-    fn restore(&self) {
+    async fn restore(&self) {
         #[cfg(unix)]
         if let Some(modes) = &self.modes {
             use rustix::termios::{OptionalActions, tcsetattr};
             // A terminal that has gone needs nothing.
             let _gone = tcsetattr(io::stdin(), OptionalActions::Now, modes);
         }
-        note(PASTE_AS_IT_WAS);
+        // One that Ctrl-S holds takes nothing.
+        let telling = tokio::task::spawn_blocking(|| note(PASTE_AS_IT_WAS));
+        tokio::select! {
+            _told = telling => {}
+            () = tokio::time::sleep(PATIENCE) => {}
+        }
     }
 }
+
+/// What whoever presses Ctrl-C may want to know.
+pub(super) const HOW_TO_LEAVE: &str = "Ctrl-D or /quit leaves.";
 
 const PROMPT: &str = "> ";
 
 /// Tells a terminal to mark pasted text no longer.
 const PASTE_AS_IT_WAS: &str = "\x1b[?2004l";
+
+/// How long the terminal may take for that.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {

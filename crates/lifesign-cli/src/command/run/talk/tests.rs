@@ -1,6 +1,6 @@
 //! What is said beside the turns of a conversation.
 
-use lifesign::Usage;
+use lifesign::{Failure, Phase, Usage};
 use lifesign_agent::{Counts, Times, TurnOutcome};
 use pretty_assertions::assert_eq;
 
@@ -40,16 +40,8 @@ fn going_on_is_offered_where_something_can_be_gone_on_with() {
 #[test]
 fn the_status_of_a_turn_tells_what_it_did_and_where_its_time_went() {
     let report = TurnReport {
-        v: TurnReport::VERSION,
-        id: "c".to_owned(),
         turn: 3,
         outcome: TurnOutcome::Completed,
-        failure: None,
-        sentence: None,
-        note: None,
-        text: String::new(),
-        finish_reason: None,
-        wake_at: None,
         counts: Counts {
             turns: 1,
             rounds: 2,
@@ -71,6 +63,7 @@ fn the_status_of_a_turn_tells_what_it_did_and_where_its_time_went() {
             output_tokens: Some(3),
             ..Usage::default()
         }),
+        ..TurnReport::unbegun(&Failure::new(FailureCode::Cancelled, Phase::Queued))
     };
 
     assert_eq!(
