@@ -35,6 +35,8 @@ mod refused;
 mod run;
 #[cfg(test)]
 mod schema;
+#[cfg(test)]
+mod screen;
 // It looks into `/proc`.
 #[cfg(target_os = "linux")]
 #[cfg(test)]

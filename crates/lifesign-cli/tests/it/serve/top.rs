@@ -1,15 +1,11 @@
 //! `lifesign top` against a gateway: once as a table, and on a terminal that `script` makes.
 
-use std::io::{Read as _, Write as _};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread;
-
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use super::house::{CONTENT, Gateway, Upstream, chat_of, eventually, upstream};
 use crate::harness::{Program, Ran, signal};
+use crate::screen::Screen;
 
 fn top(url: &str, words: &[&str]) -> Program {
     Program::new(&["top", url]).args(words)
@@ -118,7 +114,7 @@ async fn a_call_is_shown_and_cancelled_and_the_terminal_is_as_it_was() {
     let gateway = Gateway::start(&upstream("house", speaking.address, "")).await;
     let mut caller = gateway.ask().await;
     caller.until(CONTENT).await;
-    let Some(mut screen) = Screen::start(&format!("http://{}", gateway.address)) else {
+    let Some(mut screen) = Top::start(&format!("http://{}", gateway.address)) else {
         return;
     };
 
@@ -140,7 +136,7 @@ async fn a_gateway_that_is_started_anew_is_found_again_and_a_signal_restores_the
     let settings = upstream("house", silent.address, "");
     let gateway = Gateway::start(&settings).await;
     let address = gateway.address.to_string();
-    let Some(mut screen) = Screen::start(&format!("http://{address}")) else {
+    let Some(mut screen) = Top::start(&format!("http://{address}")) else {
         return;
     };
     screen.press("2").await;
@@ -156,101 +152,41 @@ async fn a_gateway_that_is_started_anew_is_found_again_and_a_signal_restores_the
     screen.ends_restored().await;
 }
 
-/// A terminal on which the program runs.
-struct Screen {
-    child: Child,
-    keys: ChildStdin,
-    seen: Arc<Mutex<Vec<u8>>>,
-}
+/// A terminal on which it runs, beside an upstream that runs here.
+struct Top(Screen);
 
-impl Screen {
-    /// Starts the program on a terminal; `None` where this machine makes none.
+impl Top {
+    /// Starts it; `None` where this machine makes no terminal.
     fn start(url: &str) -> Option<Self> {
-        let program = env!("CARGO_BIN_EXE_lifesign");
-        let command = format!(
-            "stty cols 110 rows 24; sh -c 'echo pid=$$=; exec {program} top {url}'; \
-             echo over=$?=; stty -a"
-        );
-        let started = Command::new("script")
-            .args(["--quiet", "--return", "--command", &command, "/dev/null"])
-            .env_clear()
-            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
-            .env("SHELL", "/bin/sh")
-            .env("TERM", "xterm-256color")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn();
-        let Ok(mut child) = started else {
-            println!("skipped: there is no `script` that makes a terminal");
-            return None;
-        };
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let mut shown = child.stdout.take().unwrap();
-        thread::spawn({
-            let seen = Arc::clone(&seen);
-            move || {
-                let mut room = [0; 8 * 1024];
-                while let Ok(len @ 1..) = shown.read(&mut room) {
-                    seen.lock().unwrap().extend_from_slice(&room[..len]);
-                }
-            }
-        });
-        let keys = child.stdin.take().unwrap();
-        Some(Self { child, keys, seen })
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
+        Screen::start(110, &format!("top {url}"), &[]).map(Self)
     }
 
     /// Waits until a word is drawn. Blanks are not, where there are some already.
     async fn shows(&self, word: &str) {
-        eventually(word, || self.text().contains(word)).await;
+        eventually(word, || self.0.text().contains(word)).await;
     }
 
     /// Presses keys, once the program has the terminal.
     async fn press(&mut self, keys: &str) {
         self.shows(TAKEN).await;
-        self.keys.write_all(keys.as_bytes()).unwrap();
-        self.keys.flush().unwrap();
+        self.0.press(keys);
     }
 
     /// Returns the number of the program's process.
     fn id(&self) -> u32 {
-        self.between("pid=").parse().unwrap()
-    }
-
-    fn between(&self, start: &str) -> String {
-        let text = self.text();
-        let (_, rest) = text.split_once(start).unwrap();
-        rest.split_once('=').unwrap().0.to_owned()
+        self.0.id()
     }
 
     /// Waits for the end of the program, and looks at what it leaves behind.
     async fn ends_restored(mut self) {
-        eventually("it ends", || self.child.try_wait().unwrap().is_some()).await;
-        // `stty` is the last to be read.
-        self.shows("iexten").await;
-        let text = self.text();
-        let (_, left) = text.split_once("over=").unwrap();
-        assert_eq!(self.between("over="), "0", "{text:?}");
+        eventually("it ends", || self.0.is_over()).await;
+        self.0.assert_left(0);
+        let text = self.0.text();
         assert!(text.contains(GIVEN_BACK), "{text:?}");
         assert!(
             text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l"),
             "no cursor"
         );
-        let on: Vec<_> = left.split_whitespace().collect();
-        for word in ["echo", "icanon", "isig"] {
-            assert!(on.contains(&word), "no {word} in {left}");
-        }
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        // It is over where the test went well.
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 
