@@ -7,6 +7,7 @@ mod recorded;
 mod refused;
 mod resume;
 mod stopped;
+mod talk;
 mod tools;
 
 use std::fs;

@@ -55,7 +55,7 @@ impl Paper {
             self.drawn = Some(Drawn::Below);
             // Down and up again makes room where this is the last row, and keeps the column.
             self.out
-                .aside(format!("\x1bD\x1b[A\x1b7\r\n\x1b[2K{line}\x1b8"));
+                .aside(format!("\x1bD\x1b[A\x1b7\x1b[B{WIPE}{line}\x1b8"));
         } else {
             self.drawn = Some(Drawn::Here);
             self.out.aside(format!("{WIPE}{line}"));
