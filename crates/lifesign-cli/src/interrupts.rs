@@ -57,6 +57,35 @@ impl Interrupts {
     }
 }
 
+/// Waits for the program to go on after it was suspended.
+#[derive(Debug)]
+pub(crate) struct Returns {
+    #[cfg(unix)]
+    returns: Signal,
+}
+
+impl Returns {
+    /// Begins to listen.
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            returns: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+        })
+    }
+
+    /// Waits for the next time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses none.
+    pub(crate) async fn next(&mut self) {
+        #[cfg(unix)]
+        self.returns.recv().await;
+        #[cfg(not(unix))]
+        std::future::pending::<()>().await;
+    }
+}
+
 /// What somebody wants who does not want to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {

@@ -6,6 +6,7 @@ mod command;
 mod history;
 mod prompt;
 mod status;
+mod terminal;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,6 +1,8 @@
 //! A talk on a terminal that `script` makes.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -414,6 +416,48 @@ fn whoever_asks_it_to_terminate_gets_a_closed_transcript_and_the_terminal_back()
         shown.rfind("\x1b[?2004l") > shown.rfind("\x1b[?2004h"),
         "{shown:?}"
     );
+}
+
+/// A shell gives a program that is called back the modes that it likes itself: lines would have been
+/// read whole, and shown twice.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_that_a_shell_has_had_is_taken_again() {
+    let provider = Provider::script("answer \"Hello.\"");
+    let place = Place::new();
+    let Some(mut talk) = Talk::start(&provider, &place, "") else {
+        return;
+    };
+    talk.press("half");
+    talk.shows("half");
+    let id = talk.screen.id();
+    let terminal = fs::read_link(format!("/proc/{id}/fd/0")).unwrap();
+    let stty = |word: &str| {
+        let ran = Command::new("stty")
+            .arg("-F")
+            .args([&terminal, Path::new(word)])
+            .output();
+        String::from_utf8(ran.unwrap().stdout).unwrap()
+    };
+
+    signal(id, "STOP");
+    wait_until("it stands still", || {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        stat.contains(") T ")
+    });
+    stty("sane");
+    signal(id, "CONT");
+    talk.shows("\r\n> half");
+    let modes = stty("-a");
+    talk.screen.press(" a line\r");
+    talk.shows("Hello.");
+    talk.leave();
+
+    assert!(
+        modes.contains("-icanon") && modes.contains("-echo "),
+        "{modes}"
+    );
+    assert_eq!(heard(&provider, 0), ["half a line"]);
 }
 
 /// What the editor draws before it takes keys.

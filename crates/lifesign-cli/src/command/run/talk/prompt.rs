@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, anyhow};
 use rustyline::completion::Completer;
@@ -15,10 +15,11 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{Config, Editor, Helper};
+use rustyline::{Config, Editor, ExternalPrinter, Helper};
 
 use super::history;
-use crate::interrupts::{Interrupts, Wish};
+use super::terminal::{MARK_PASTES, Terminal};
+use crate::interrupts::{Interrupts, Returns, Wish};
 use crate::output::note;
 
 /// What a person did at the prompt.
@@ -37,13 +38,19 @@ pub(super) struct Prompt {
     /// The editor, unless it is with its thread.
     editor: Option<Box<Editing>>,
     terminal: Terminal,
+    /// Has the editor draw its line anew, where there is an editor.
+    redraw: Option<Redraw>,
 }
+
+type Redraw = Arc<Mutex<dyn ExternalPrinter + Send>>;
 
 impl Prompt {
     /// Takes the terminal, and what was said before from the file where that is kept.
     pub(super) fn open(history: Option<PathBuf>) -> anyhow::Result<Self> {
+        let mut editor = Editing::new(history)?;
         Ok(Self {
-            editor: Some(Box::new(Editing::new(history)?)),
+            redraw: editor.redraw(),
+            editor: Some(Box::new(editor)),
             terminal: Terminal::look(),
         })
     }
@@ -51,6 +58,7 @@ impl Prompt {
     /// Waits for what the person does next.
     pub(super) async fn read(&mut self, interrupts: &mut Interrupts) -> anyhow::Result<Read> {
         let mut editor = self.editor.take().context("the prompt is given up")?;
+        let mut returns = Returns::listen().context("signals cannot be received")?;
         let mut reading = tokio::task::spawn_blocking(move || {
             let read = editor.read();
             (editor, read)
@@ -60,6 +68,7 @@ impl Prompt {
                 read = &mut reading => {
                     let (editor, read) = read.context("the prompt has failed")?;
                     self.editor = Some(editor);
+                    self.terminal.settle();
                     return read;
                 }
                 wish = interrupts.next_wish() => match wish {
@@ -70,9 +79,23 @@ impl Prompt {
                         self.terminal.restore().await;
                         return Ok(Read::Left);
                     }
-                }
+                },
+                () = returns.next() => self.take_again(),
             }
         }
+    }
+
+    /// Makes the terminal the editor's again, after a shell has had it.
+    fn take_again(&mut self) {
+        let Some(redraw) = self.redraw.clone() else {
+            return;
+        };
+        self.terminal.take_again();
+        // Whoever draws may have to wait for the editor, and nobody for whoever draws.
+        drop(tokio::task::spawn_blocking(move || {
+            let mut redraw = redraw.lock().unwrap_or_else(PoisonError::into_inner);
+            redraw.print(MARK_PASTES.to_owned())
+        }));
     }
 }
 
@@ -96,6 +119,11 @@ impl Editing {
         let mut editing = Self { editor, history };
         editing.recall();
         Ok(editing)
+    }
+
+    fn redraw(&mut self) -> Option<Redraw> {
+        let printer = self.editor.create_external_printer().ok()?;
+        Some(Arc::new(Mutex::new(printer)))
     }
 
     fn read(&mut self) -> anyhow::Result<Read> {
@@ -199,47 +227,10 @@ impl Hinter for Continued {
 
 impl Helper for Continued {}
 
-/// How the terminal was before the prompt.
-struct Terminal {
-    #[cfg(unix)]
-    modes: Option<rustix::termios::Termios>,
-}
-
-impl Terminal {
-    fn look() -> Self {
-        Self {
-            #[cfg(unix)]
-            modes: rustix::termios::tcgetattr(io::stdin()).ok(),
-        }
-    }
-
-    /// Makes it so again.
-    async fn restore(&self) {
-        #[cfg(unix)]
-        if let Some(modes) = &self.modes {
-            use rustix::termios::{OptionalActions, tcsetattr};
-            // A terminal that has gone needs nothing.
-            let _gone = tcsetattr(io::stdin(), OptionalActions::Now, modes);
-        }
-        // One that Ctrl-S holds takes nothing.
-        let telling = tokio::task::spawn_blocking(|| note(PASTE_AS_IT_WAS));
-        tokio::select! {
-            _told = telling => {}
-            () = tokio::time::sleep(PATIENCE) => {}
-        }
-    }
-}
-
 /// What whoever presses Ctrl-C may want to know.
 pub(super) const HOW_TO_LEAVE: &str = "Ctrl-D or /quit leaves.";
 
 const PROMPT: &str = "> ";
-
-/// Tells a terminal to mark pasted text no longer.
-const PASTE_AS_IT_WAS: &str = "\x1b[?2004l";
-
-/// How long the terminal may take for that.
-const PATIENCE: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {
