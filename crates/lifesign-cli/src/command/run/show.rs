@@ -71,6 +71,7 @@ async fn follow(
                     return Ok(None);
                 }
                 cancel.cancel();
+                now.stop();
                 continue;
             }
             event = turn.next() => event.context("the turn ended without saying how")??,

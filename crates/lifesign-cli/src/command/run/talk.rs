@@ -42,9 +42,7 @@ pub(super) async fn talk(
     let mut prompt = Prompt::open(equipment.history)?;
     let mut last: Option<Box<TurnReport>> = None;
     note("/help says what there is beside talking; Ctrl-D leaves.");
-    if let Some(offer) = offer(&agent.transcript().standing(), clock::timestamp()) {
-        note(&offer);
-    }
+    offer_to_go_on(agent);
     loop {
         let text = match prompt.read(interrupts).await? {
             Read::Text(text) => text,
@@ -88,6 +86,7 @@ pub(super) async fn talk(
             Had::Left(code) => return Ok(code),
             Had::Ended(report) => last = Some(report),
         }
+        offer_to_go_on(agent);
     }
 }
 
@@ -122,6 +121,13 @@ fn tools(toolbox: &dyn Toolbox) -> String {
         plain(format!("{}  {first}", tool.name).trim_end())
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Says so where there is a turn that can be gone on with.
+fn offer_to_go_on(agent: &Agent) {
+    if let Some(offer) = offer(&agent.transcript().standing(), clock::timestamp()) {
+        note(&offer);
+    }
 }
 
 /// Returns what is said of a turn that can be gone on with.

@@ -332,7 +332,7 @@ fn commands_are_answered_here_and_never_said() {
     talk.shows("Hello.");
     talk.say("/status");
     talk.shows("turn 1 completed after ");
-    talk.shows("1 calls, 1 attempts");
+    talk.shows("1 call, 1 attempt");
     talk.say("/quit");
     talk.ends(0);
 
@@ -382,6 +382,26 @@ fn a_turn_whose_program_died_is_offered_and_gone_on_with() {
     assert_eq!(heard(&provider, 1), ["are you there?"]);
     let entries = place.entries("talk.jsonl");
     assert_eq!(entries, ["begin", "user", "resumed", "answer", "ended"]);
+}
+
+#[test]
+fn a_turn_that_waits_for_a_limit_says_until_when_and_asks_nobody_before() {
+    let provider =
+        Provider::script("status 429 json [retry-after: 7200]; error rate_limit_error; eof");
+    let place = Place::new();
+    let Some(mut talk) = Talk::start(&provider, &place, "") else {
+        return;
+    };
+
+    talk.say("are you there?");
+    talk.shows("alert: the provider asks for a wait of 2 h");
+    talk.shows("The last turn waits for a limit that is reset at 20");
+    talk.say("/resume");
+    talk.shows("The last turn waits for a limit that is reset at 20");
+    talk.leave();
+
+    assert_eq!(heard(&provider, 0), ["are you there?"]);
+    provider.request();
 }
 
 #[test]

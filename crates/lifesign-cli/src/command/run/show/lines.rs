@@ -47,9 +47,6 @@ pub(super) fn of(event: &AgentEvent, now: &Now) -> Option<String> {
             failure.message(),
             human_measured(*wait)
         ),
-        AgentEvent::WakeScheduled { at } => {
-            format!("the turn can be gone on with at {}", second(*at))
-        }
         AgentEvent::Alert(Alert::LongWait { wait, until }) => format!(
             "alert: the provider asks for a wait of {}, until {}",
             human_measured(*wait),

@@ -19,6 +19,8 @@ pub(super) struct Now {
     /// The tools that the last answer asked for, by the ids of the calls.
     names: BTreeMap<String, String>,
     wait: Option<Wait>,
+    /// Whether somebody does not want the turn to go on.
+    is_stopping: bool,
 }
 
 struct Call {
@@ -50,7 +52,13 @@ impl Now {
             tools: Vec::new(),
             names: BTreeMap::new(),
             wait: None,
+            is_stopping: false,
         }
+    }
+
+    /// Takes note that somebody does not want the turn to go on.
+    pub(super) const fn stop(&mut self) {
+        self.is_stopping = true;
     }
 
     /// Takes note of what has happened.
@@ -112,6 +120,10 @@ impl Now {
     /// Says what the turn is doing.
     pub(super) fn status(&self) -> Status {
         let mut status = Status::since(self.clock.elapsed());
+        if self.is_stopping {
+            status.say("stopping; Ctrl-C ends it at once");
+            return status;
+        }
         if let Some(call) = &self.call {
             match call.purpose {
                 Purpose::Answer => {}

@@ -163,6 +163,16 @@ async fn a_turn_that_will_be_sent_again_says_when() {
 }
 
 #[test]
+fn a_turn_that_is_stopped_says_so_whatever_it_was_doing() {
+    let mut now = Now::start();
+    now.handle(began(Purpose::Answer, &waiting_call()));
+
+    now.stop();
+
+    assert_eq!(told(&now), "  0.0s  stopping; Ctrl-C ends it at once");
+}
+
+#[test]
 fn a_summary_is_not_shown_as_the_answer() {
     let monitor = Monitor::new(CallClock::start(), 1);
     let mut now = Now::start();

@@ -9,22 +9,36 @@ use lifesign_core::duration::human_measured;
 pub(super) fn of(report: &TurnReport) -> String {
     let counts = &report.counts;
     let done = [
-        (u64::from(counts.calls), "calls"),
-        (u64::from(counts.attempts), "attempts"),
-        (counts.heartbeats, "heartbeats"),
-        (u64::from(counts.notices), "notices"),
-        (u64::from(counts.tool_calls), "tool calls"),
-        (u64::from(counts.tool_failures), "tool failures"),
-        (u64::from(counts.nudges), "reminders"),
-        (u64::from(counts.recoveries), "recoveries"),
-        (u64::from(counts.resends), "times sent again"),
-        (u64::from(counts.compactions), "summaries"),
-        (u64::from(counts.elisions), "results left out"),
+        (u64::from(counts.calls), "call", "calls"),
+        (u64::from(counts.attempts), "attempt", "attempts"),
+        (counts.heartbeats, "heartbeat", "heartbeats"),
+        (u64::from(counts.notices), "notice", "notices"),
+        (u64::from(counts.tool_calls), "tool call", "tool calls"),
+        (
+            u64::from(counts.tool_failures),
+            "tool failure",
+            "tool failures",
+        ),
+        (u64::from(counts.nudges), "reminder", "reminders"),
+        (u64::from(counts.recoveries), "recovery", "recoveries"),
+        (
+            u64::from(counts.resends),
+            "time sent again",
+            "times sent again",
+        ),
+        (u64::from(counts.compactions), "summary", "summaries"),
+        (
+            u64::from(counts.elisions),
+            "result left out",
+            "results left out",
+        ),
     ];
-    let done = done.iter().filter(|(count, _)| *count > 0);
-    let done: Vec<_> = done
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
+    let done = done.iter().filter_map(|(count, one, several)| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {several}")),
+    });
+    let done: Vec<_> = done.collect();
     let times = &report.times_ms;
     let spent = [
         (times.working, "working"),

@@ -68,7 +68,7 @@ fn the_status_of_a_turn_tells_what_it_did_and_where_its_time_went() {
 
     assert_eq!(
         status::of(&report),
-        "turn 3 completed after 9.5 s\n2 calls, 3 attempts, 7 heartbeats, 1 tool calls\n\
+        "turn 3 completed after 9.5 s\n2 calls, 3 attempts, 7 heartbeats, 1 tool call\n\
          1.5 s working, 6 s waiting for the provider, 2 s in tools\n12 tokens in, 3 out"
     );
 }
