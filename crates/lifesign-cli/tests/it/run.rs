@@ -6,6 +6,7 @@ mod plain;
 mod recorded;
 mod refused;
 mod resume;
+mod shown;
 mod stopped;
 mod talk;
 mod tools;
