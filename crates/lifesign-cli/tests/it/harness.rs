@@ -305,8 +305,12 @@ impl Running {
 
     /// Returns whether the program has ended; until somebody waits for it, its process is kept.
     pub(crate) fn is_over(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        let process = format!("/proc/{}", self.child.id());
+        let stat = std::fs::read_to_string(format!("{process}/stat"));
+        // Its first thread may be gone while others still hold its files and locks.
+        let threads = std::fs::read_dir(format!("{process}/task"));
         stat.is_ok_and(|stat| stat.contains(") Z "))
+            && threads.is_ok_and(|threads| threads.count() == 1)
     }
 
     /// Sends the program a signal, such as `INT`.
