@@ -69,7 +69,10 @@ impl Transcript {
     ///
     /// Fails where the file exists already or cannot be written.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, TranscriptError> {
-        let file = TranscriptFile::create(path.as_ref())?;
+        Self::begin(TranscriptFile::create(path.as_ref())?)
+    }
+
+    fn begin(file: TranscriptFile) -> Result<Self, TranscriptError> {
         let empty = Self::in_memory();
         for entry in &empty.entries {
             file.write(entry)?;
@@ -83,7 +86,8 @@ impl Transcript {
 
     /// Opens the conversation in a file, to go on with it.
     ///
-    /// A last line that was torn when its program died is taken off, which the [`Repair`] tells.
+    /// A last line that was torn when its program died is taken off, which the [`Repair`] tells. In a
+    /// file without a whole first line, such as an empty one, the conversation begins.
     ///
     /// # Errors
     ///
@@ -91,9 +95,13 @@ impl Transcript {
     /// version, or holds a line before the last that is none of a transcript.
     pub fn open(path: impl AsRef<Path>) -> Result<(Self, Option<Repair>), TranscriptError> {
         let (file, entries, repair) = TranscriptFile::open(path.as_ref())?;
-        let transcript = Self {
-            entries,
-            file: Some(Arc::new(file)),
+        let transcript = if entries.is_empty() {
+            Self::begin(file)?
+        } else {
+            Self {
+                entries,
+                file: Some(Arc::new(file)),
+            }
         };
         Ok((transcript, repair))
     }

@@ -207,10 +207,17 @@ fn parse(bytes: &[u8], path: &Path) -> Result<(Vec<Entry>, usize), TranscriptErr
             path: path.to_owned(),
             version: *v,
         }),
+        None if is_torn_beginning(bytes) => Ok((entries, 0)),
         _ => Err(TranscriptError::NoTranscript {
             path: path.to_owned(),
         }),
     }
+}
+
+/// Returns whether a program can have died that had written this much of a first line.
+fn is_torn_beginning(bytes: &[u8]) -> bool {
+    let is_begun = bytes.starts_with(BEGINNING) || BEGINNING.starts_with(bytes);
+    is_begun && !bytes.contains(&b'\n')
 }
 
 /// Makes the name of a new file as safe as what stands in it.
@@ -244,6 +251,9 @@ fn io_error(path: &Path, verb: &'static str, source: io::Error) -> TranscriptErr
         source,
     }
 }
+
+/// How a first line begins, whatever its version.
+const BEGINNING: &[u8] = b"{\"type\":\"begin\",";
 
 #[cfg(test)]
 mod tests;

@@ -109,7 +109,8 @@ fn other_files_and_newer_versions_are_refused_and_left_as_they_are() {
     let path = dir.path().join("other");
     let newer = "{\"type\":\"begin\",\"v\":2,\"id\":\"x\",\"at\":\"2026-01-01T00:00:00Z\"}\n";
     for (text, says) in [
-        ("", "is no transcript"),
+        ("\n", "is no transcript"),
+        ("{\"type\":\"user\"", "is no transcript"),
         ("my diary\nand more\n", "is no transcript"),
         (newer, "is of version 2"),
     ] {
@@ -119,6 +120,24 @@ fn other_files_and_newer_versions_are_refused_and_left_as_they_are() {
 
         assert!(error.to_string().contains(says), "{text:?}: {error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_file_whose_program_died_before_its_first_line_was_whole_begins_anew() {
+    let (_dir, path, _) = written(&[]);
+    let first = fs::read(&path).unwrap();
+    for len in [0, 1, 14, 15, first.len() - 1] {
+        fs::write(&path, &first[..len]).unwrap();
+
+        let (transcript, repair) = Transcript::open(&path).unwrap();
+
+        let id = transcript.id().to_owned();
+        let bytes = repair.map_or(0, |repair| repair.bytes);
+        assert_eq!(bytes, len as u64, "{len}");
+        drop(transcript);
+        let (again, repair) = Transcript::open(&path).unwrap();
+        assert_eq!((again.id(), repair), (id.as_str(), None));
     }
 }
 
