@@ -3,6 +3,8 @@
 //! The person does not know what a bound, a frame or an upstream is. The advice may name a setting;
 //! the sentence never does.
 
+use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
+
 use super::{Failure, FailureCode};
 use crate::duration::human_measured;
 use crate::{Phase, Stage};
@@ -63,7 +65,7 @@ impl Failure {
             FailureCode::Exhausted if self.is_long_rate_limit() => {
                 let what = "Requests came faster than the provider allows";
                 let until = match (self.resets_at, self.retry_after) {
-                    (Some(at), _) => format!("until {at}"),
+                    (Some(at), _) => format!("until {}", whole_second(at)),
                     (None, Some(wait)) => format!("for another {}", human_measured(wait)),
                     (None, None) => "for a long while".to_owned(),
                 };
@@ -72,7 +74,10 @@ impl Failure {
             FailureCode::Exhausted => match self.resets_at {
                 Some(at) => {
                     return (
-                        format!("The account has used up what it may use until {at}"),
+                        format!(
+                            "The account has used up what it may use until {}",
+                            whole_second(at)
+                        ),
                         "",
                     );
                 }
@@ -276,3 +281,10 @@ impl Failure {
 const TRY_AGAIN: &str = "trying again may help";
 
 const KEPT: &str = "what had come is kept";
+/// Returns the first whole second from `at` on: nobody waits for less.
+fn whole_second(at: Timestamp) -> Timestamp {
+    let up = TimestampRound::new()
+        .smallest(Unit::Second)
+        .mode(RoundMode::Ceil);
+    at.round(up).unwrap_or(at)
+}
