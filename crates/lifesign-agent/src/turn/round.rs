@@ -15,8 +15,8 @@ impl Run<'_> {
         self.is_resent = false;
         let mut recoveries = 0;
         loop {
-            if self.remaining().is_some_and(|left| left.is_zero()) {
-                return Err(self.out_of_time());
+            if let Some(stop) = self.stop() {
+                return Err(stop);
             }
             let means = self.means();
             let mut request = self.request();

@@ -297,15 +297,23 @@ impl<'a> Run<'a> {
         };
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => {
-                Stop::Failed(Box::new(Failure::new(FailureCode::Cancelled, Phase::Queued)))
-            }
+            () = self.cancel.cancelled() => on_purpose(),
             () = wall => self.out_of_time(),
         }
     }
 
+    /// Returns why nothing more may begin in the turn, where somebody has stopped it or its wall clock
+    /// has run out.
+    pub(super) fn stop(&self) -> Option<Stop> {
+        if self.cancel.is_cancelled() {
+            return Some(on_purpose());
+        }
+        let is_out_of_time = self.remaining().is_some_and(|left| left.is_zero());
+        is_out_of_time.then(|| self.out_of_time())
+    }
+
     /// Returns the end of a turn whose wall clock ran out between calls.
-    pub(super) fn out_of_time(&self) -> Stop {
+    fn out_of_time(&self) -> Stop {
         let mut failure = Failure::new(FailureCode::WallClock, Phase::Queued);
         failure.bound = Some(BoundName::WallClock);
         failure.origin = Some(Origin::Call);
@@ -319,6 +327,13 @@ impl<'a> Run<'a> {
         failure.limit = self.agent.terms.wall_clock;
         failure.named_setting = Some(WALL_CLOCK.to_owned());
     }
+}
+
+fn on_purpose() -> Stop {
+    Stop::Failed(Box::new(Failure::new(
+        FailureCode::Cancelled,
+        Phase::Queued,
+    )))
 }
 
 /// What sets a turn's wall clock. A call's is `bounds.wall_clock`.

@@ -32,8 +32,13 @@ impl Run<'_> {
                     batch.push(next);
                 }
             }
-            if let Err(stop) = self.run_batch(batch, &specs).await {
-                for call in calls {
+            // A result in hand may have come at the very moment of the stop.
+            let (ended, not_run) = match self.stop() {
+                Some(stop) => (Err(stop), batch),
+                None => (self.run_batch(batch, &specs).await, Vec::new()),
+            };
+            if let Err(stop) = ended {
+                for call in not_run.into_iter().chain(calls) {
                     self.tell_result(call.id, ToolResult::error(NOT_RUN), Duration::ZERO)
                         .await?;
                 }

@@ -1,10 +1,12 @@
 //! Turns that somebody stops, wherever they are.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use lifesign::{CallEvent, Wire};
-use lifesign_agent::{AgentEvent, Counts, Resend};
+use lifesign::{CallEvent, Client, Upstream, Wire};
+use lifesign_agent::tools::{ProgressSink, ToolCall, ToolFuture, ToolResult, ToolSpec, Toolbox};
+use lifesign_agent::{Agent, AgentEvent, Cancel, Counts, Entry, Resend};
+use lifesign_standin::Standin;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -235,6 +237,67 @@ async fn play(case: Stopped, bodies: &mut Vec<(Wire, serde_json::Value)>) -> Pla
     bodies.extend(Wire::ALL.map(|wire| (wire, assert_accepted(talk, wire))));
     bodies.extend(played.bodies());
     played
+}
+
+/// A tool that stops the turn just when it has done its work.
+#[derive(Default)]
+struct Stopper {
+    cancel: OnceLock<Cancel>,
+    ran: Mutex<Vec<String>>,
+}
+
+impl Toolbox for Stopper {
+    fn tools(&self) -> Vec<ToolSpec> {
+        vec![ToolSpec {
+            name: "step".to_owned(),
+            description: None,
+            parameters: json!({"type": "object"}),
+            timeout: None,
+            is_parallel: false,
+        }]
+    }
+
+    fn call(&self, call: ToolCall, _: ProgressSink) -> ToolFuture<'_> {
+        Box::pin(async move {
+            self.cancel.get().unwrap().cancel();
+            self.ran.lock().unwrap().push(call.id);
+            ToolResult::ok("done")
+        })
+    }
+}
+
+/// The result was in hand and was kept, but the tool behind it ran as well, after the stop.
+#[tokio::test]
+async fn no_tool_begins_once_the_turn_is_stopped() {
+    let script = calls(&[("c1", "step", json!({})), ("c2", "step", json!({}))]);
+    let standin = Standin::script(&script).unwrap().start().await.unwrap();
+    let upstream = Upstream::new(Wire::OPENAI_CHAT, &standin.url()).unwrap();
+    let tools = Arc::new(Stopper::default());
+    let mut agent = Agent::builder(Client::new().unwrap(), upstream, "m")
+        .tools(Arc::clone(&tools) as _)
+        .build()
+        .unwrap();
+    let turn = agent.turn("go");
+    tools.cancel.set(turn.canceller()).unwrap();
+
+    let report = turn.report().await.unwrap();
+
+    assert_eq!(report.outcome.name(), "cancelled");
+    assert_eq!(*tools.ran.lock().unwrap(), ["c1"]);
+    assert_eq!(
+        (report.counts.tool_calls, report.counts.tool_failures),
+        (1, 0)
+    );
+    let told: Vec<_> = agent
+        .transcript()
+        .entries()
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::ToolEnded(ran) => Some(ran.text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, ["done", "This call was not run."]);
 }
 
 #[cfg(feature = "mcp")]
