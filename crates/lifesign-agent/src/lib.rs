@@ -34,6 +34,7 @@ mod agent;
 mod cancel;
 mod compaction;
 mod event;
+mod finish;
 mod note;
 mod nudge;
 mod outcome;

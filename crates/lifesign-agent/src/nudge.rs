@@ -2,6 +2,8 @@
 //!
 //! They are for what the model does. What happens to its provider is never a reason for one.
 
+use crate::finish::{is_filtered, is_length};
+
 /// What a rule looks at.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Situation<'a> {
@@ -115,32 +117,6 @@ pub(crate) fn find(now: &Situation<'_>) -> Option<(NudgeRule, String)> {
         _ => row.text,
     };
     Some((row.rule, text.to_owned()))
-}
-
-/// Returns whether `finish_reason` says that the answer was cut at its length limit.
-pub(crate) fn is_length(finish_reason: &str) -> bool {
-    let reason = finish_reason.to_ascii_lowercase();
-    let cut = [
-        "length",
-        "max_tokens",
-        "model_length",
-        "model_context_window_exceeded",
-        "incomplete:max_output_tokens",
-    ];
-    cut.contains(&reason.as_str())
-}
-
-/// Returns whether `finish_reason` says that the provider held back the answer or the rest of it.
-pub(crate) fn is_filtered(finish_reason: &str) -> bool {
-    let reason = finish_reason.to_ascii_lowercase();
-    let held_back = [
-        "content_filter",
-        "incomplete:content_filter",
-        "refusal",
-        "safety",
-        "sensitive",
-    ];
-    held_back.contains(&reason.as_str())
 }
 
 /// Returns whether the last line of `text` announces a step of the model's own.

@@ -7,8 +7,8 @@ use lifesign::{Failure, FailureCode, FailureReport, GiveUp, clock};
 
 use super::run::Run;
 use crate::event::{AgentEvent, Alert};
+use crate::finish;
 use crate::note;
-use crate::nudge;
 use crate::outcome::{
     FILTERED_PART_SENTENCE, FILTERED_SENTENCE, LENGTH_SENTENCE, NO_REPLY_SENTENCE, TurnOutcome,
     TurnReport, no_more_rounds,
@@ -24,7 +24,7 @@ impl Run<'_> {
         let is_blank = self.agent.transcript.reply().trim().is_empty();
         let ended_by = |is: fn(&str) -> bool| said.finish_reason.as_deref().is_some_and(is);
         let mut note = None;
-        let (outcome, sentence) = if ended_by(nudge::is_filtered) {
+        let (outcome, sentence) = if ended_by(finish::is_filtered) {
             // The provider held it back: the model did not choose to say no more.
             note = Some(note::filtered());
             if is_blank {
@@ -34,7 +34,7 @@ impl Run<'_> {
             }
         } else if is_blank {
             (TurnOutcome::NoReply, Some(NO_REPLY_SENTENCE))
-        } else if ended_by(nudge::is_length) {
+        } else if ended_by(finish::is_length) {
             (TurnOutcome::Truncated, Some(LENGTH_SENTENCE))
         } else {
             (TurnOutcome::Completed, None)

@@ -7,6 +7,7 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
+use crate::finish::is_length;
 use crate::tools::mcp::content_texts;
 
 /// Returns the request that a server makes. It names no model.
@@ -77,16 +78,7 @@ fn content(part: SamplingMessageContentBlock) -> Result<Content, ErrorData> {
 
 /// Returns what a model said in the words of the protocol.
 pub(super) fn result(answer: Answer) -> CreateMessageResult {
-    let stop_reason = answer.finish_reason.as_deref().map(|reason| match reason {
-        "stop" | "end_turn" | "completed" => CreateMessageResult::STOP_REASON_END_TURN,
-        "length" | "max_tokens" | "max_output_tokens" | "incomplete" => {
-            CreateMessageResult::STOP_REASON_END_MAX_TOKEN
-        }
-        "stop_sequence" => CreateMessageResult::STOP_REASON_END_SEQUENCE,
-        "tool_calls" | "tool_use" => CreateMessageResult::STOP_REASON_TOOL_USE,
-        other => other,
-    });
-    let stop_reason = stop_reason.map(str::to_owned);
+    let mut stop_reason = answer.finish_reason.as_deref().map(stop_reason);
     let mut parts = Vec::new();
     let calls = answer.tool_calls.into_iter().filter(|call| call.complete);
     let calls: Vec<_> = calls
@@ -98,6 +90,11 @@ pub(super) fn result(answer: Answer) -> CreateMessageResult {
             SamplingMessageContentBlock::tool_use(call.id, call.name, input)
         })
         .collect();
+    // Responses has one word for both.
+    if !calls.is_empty() && stop_reason == Some(CreateMessageResult::STOP_REASON_END_TURN) {
+        stop_reason = Some(CreateMessageResult::STOP_REASON_TOOL_USE);
+    }
+    let stop_reason = stop_reason.map(str::to_owned);
     if !answer.text.is_empty() || calls.is_empty() {
         parts.push(SamplingMessageContentBlock::text(answer.text));
     }
@@ -109,6 +106,17 @@ pub(super) fn result(answer: Answer) -> CreateMessageResult {
     let mut result = CreateMessageResult::new(message, answer.model.unwrap_or_default());
     result.stop_reason = stop_reason;
     result
+}
+
+/// Returns the protocol's word for why an answer ended, where it has one.
+fn stop_reason(finish_reason: &str) -> &str {
+    match finish_reason {
+        reason if is_length(reason) => CreateMessageResult::STOP_REASON_END_MAX_TOKEN,
+        "stop" | "end_turn" | "completed" => CreateMessageResult::STOP_REASON_END_TURN,
+        "stop_sequence" => CreateMessageResult::STOP_REASON_END_SEQUENCE,
+        "tool_calls" | "tool_use" => CreateMessageResult::STOP_REASON_TOOL_USE,
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -223,5 +231,36 @@ mod tests {
                 "content": {"type": "text", "text": "hello"},
             })
         );
+    }
+
+    #[test]
+    fn why_an_answer_ended_is_told_in_the_words_of_the_protocol_whatever_the_wire() {
+        for (wire, protocol) in [
+            ("stop", "endTurn"),
+            ("end_turn", "endTurn"),
+            ("completed", "endTurn"),
+            ("length", "maxTokens"),
+            ("max_tokens", "maxTokens"),
+            ("incomplete:max_output_tokens", "maxTokens"),
+            ("stop_sequence", "stopSequence"),
+            ("tool_calls", "toolUse"),
+            ("content_filter", "content_filter"),
+        ] {
+            assert_eq!(stop_reason(wire), protocol, "{wire}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_calls_a_tool_ended_for_that() {
+        let mut answer = Answer::default();
+        answer.finish_reason = Some("completed".to_owned());
+        answer.tool_calls = vec![lifesign::ToolCall {
+            id: "c1".to_owned(),
+            name: "f".to_owned(),
+            complete: true,
+            ..lifesign::ToolCall::default()
+        }];
+
+        assert_eq!(result(answer).stop_reason.as_deref(), Some("toolUse"));
     }
 }
