@@ -7,7 +7,7 @@ use std::time::Duration;
 use lifesign::CallRequest;
 use lifesign_agent::tools::Toolbox as _;
 use lifesign_agent::tools::mcp::Sampler;
-use lifesign_agent::{Agent, AgentBuilder, Resend};
+use lifesign_agent::{Agent, AgentBuilder, Resend, raise_tries};
 use lifesign_core::{Layer, Origin, SettingError, Value, duration};
 use lifesign_gateway::config::LogForm;
 use tracing_subscriber::filter::LevelFilter;
@@ -62,7 +62,9 @@ impl Setup {
             .collect();
         let waits = waits?;
         let model = model(&args.target);
-        let settings = target.settings_over(&defaults(wall_clock)?, Some(&model))?;
+        let mut settings = target.settings_over(&defaults(wall_clock)?, Some(&model))?;
+        // For the calls of tool servers too.
+        raise_tries(&mut settings);
         let client = target.client()?;
         let upstream = target.with_key(args.api_key_env.as_deref())?;
         let system = system(args)?;

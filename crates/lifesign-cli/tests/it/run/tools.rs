@@ -250,6 +250,27 @@ fn a_server_has_model_calls_under_the_same_settings_and_all_are_in_the_journal()
     assert_eq!(provider.requests().len(), 2);
 }
 
+#[test]
+fn a_servers_model_calls_bear_with_refusals_for_as_long_as_those_of_the_turn() {
+    let place = Place::new();
+    let Some(servers) = place.servers("tests", &json!({})) else {
+        return;
+    };
+    let provider = Provider::script(&format!(
+        "attempt 1: {}\nattempt 2-6: status 429 json [retry-after-ms: 5]; error rate_limit_error; eof\n\
+         attempt 7: answer \"a word\"\nattempt 8: answer \"Done.\"",
+        calls(&[("c1", "ask", json!({"text": "hi"}))])
+    ));
+
+    Program::turn(&provider.url())
+        .args(&["--prompt", "go", "--json", "--mcp"])
+        .args(&[&servers])
+        .run()
+        .assert_code(0);
+
+    assert_eq!(told(&provider), "it said a word");
+}
+
 /// The library behind the servers logs whole messages, secrets in them included.
 #[test]
 fn no_level_of_the_log_tells_what_is_in_a_message() {
