@@ -1,6 +1,6 @@
 //! Making room in a context: what a summary may replace, and what is left out where there is none.
 
-use lifesign::{Message, Request, ToolChoice};
+use lifesign::{Message, Request, ToolChoice, Wire};
 
 use crate::transcript::{Entry, Said};
 
@@ -12,12 +12,9 @@ pub(crate) fn tokens(entries: &[Entry]) -> u64 {
     for (at, entry) in entries.iter().enumerate() {
         match entry {
             Entry::Answer(said) => {
-                let counted = said
-                    .usage
-                    .and_then(|usage| Some(usage.input_tokens? + usage.output_tokens?));
-                bytes = match counted {
+                bytes = match counted(said) {
                     Some(tokens) => tokens.saturating_mul(BYTES_PER_TOKEN),
-                    None => bytes + entry_bytes(entry),
+                    None => bytes.saturating_add(entry_bytes(entry)),
                 };
             }
             Entry::Compacted { summary, keep_from } => {
@@ -28,10 +25,23 @@ pub(crate) fn tokens(entries: &[Entry]) -> u64 {
                 let left_out = results.iter().filter_map(|at| entries.get(*at));
                 bytes = bytes.saturating_sub(left_out.map(entry_bytes).sum());
             }
-            _ => bytes += entry_bytes(entry),
+            _ => bytes = bytes.saturating_add(entry_bytes(entry)),
         }
     }
     bytes / BYTES_PER_TOKEN
+}
+
+/// Returns how many tokens the context had once the model had said that, where the provider told.
+fn counted(said: &Said) -> Option<u64> {
+    let usage = said.usage?;
+    // Elsewhere those that came from a cache are among the others.
+    let cached = if said.wire == Wire::ANTHROPIC.name() {
+        usage.cached_input_tokens.unwrap_or_default()
+    } else {
+        0
+    };
+    let tokens = usage.input_tokens?.saturating_add(usage.output_tokens?);
+    Some(tokens.saturating_add(cached))
 }
 
 /// Returns the first entry that a summary leaves as it is: the last whole rounds stay.

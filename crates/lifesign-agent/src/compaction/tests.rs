@@ -38,6 +38,30 @@ fn what_the_provider_counted_wins_and_what_came_since_is_estimated() {
 }
 
 #[test]
+fn tokens_from_a_cache_are_counted_once_whether_or_not_the_wire_counts_them_with_the_others() {
+    let said = |wire: Wire, input_tokens| {
+        Entry::Answer(Said {
+            wire: wire.name().to_owned(),
+            usage: Some(Usage {
+                input_tokens: Some(input_tokens),
+                output_tokens: Some(10),
+                cached_input_tokens: Some(900),
+                ..Usage::default()
+            }),
+            ..Said::default()
+        })
+    };
+
+    assert_eq!(tokens(&[said(Wire::OPENAI_CHAT, 1_000)]), 1_010);
+    assert_eq!(tokens(&[said(Wire::ANTHROPIC, 100)]), 1_010);
+}
+
+#[test]
+fn what_a_provider_counts_is_no_more_than_a_number() {
+    assert!(tokens(&[user(4), answer(4, Some(u64::MAX)), result(4)]) > 1_000_000);
+}
+
+#[test]
 fn a_summary_and_left_out_results_make_room() {
     let mut entries = vec![
         user(400),
