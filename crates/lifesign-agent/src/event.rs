@@ -31,7 +31,8 @@ pub enum AgentEvent {
         /// A view of its clocks.
         monitor: Monitor,
     },
-    /// Something happened in the call under way. [`CallEvent::Finished`] is not among it.
+    /// Something happened in the call under way. [`CallEvent::Finished`] is not among it, nor is what
+    /// the model says in a summary.
     Call(CallEvent),
     /// The call under way is over.
     CallEnded {

@@ -49,6 +49,8 @@ impl Run<'_> {
                 }
                 item = stream.next() => match item {
                     Some(Ok(CallEvent::Finished(answered))) => break Ok(*answered),
+                    // Nobody who reads along is told what is only for the model.
+                    Some(Ok(event)) if purpose == Purpose::Compaction && is_said(&event) => {}
                     Some(Ok(event)) => self.pass_on(event, seam.as_mut()),
                     Some(Err(failed)) => break Err(failed),
                     // A call says how it ends before it is over.
@@ -133,4 +135,12 @@ impl Run<'_> {
         };
         true
     }
+}
+
+/// Returns whether it is something that the model says.
+const fn is_said(event: &CallEvent) -> bool {
+    matches!(
+        event,
+        CallEvent::Reasoning(_) | CallEvent::Text(_) | CallEvent::ToolCall(_)
+    )
 }

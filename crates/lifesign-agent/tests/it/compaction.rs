@@ -204,6 +204,16 @@ async fn a_compaction_sums_up_what_was_said_long_ago() {
         "{first}"
     );
     assert!(!sent.to_string().contains("\"c1\""), "{sent}");
+    // Whoever reads along reads the answer alone.
+    let shown: String = played
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            AgentEvent::Call(lifesign::CallEvent::Text(text)) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(shown, "ok");
     let purposes = played.events.iter().filter(|event| {
         matches!(
             event,

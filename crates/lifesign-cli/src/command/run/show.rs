@@ -98,7 +98,7 @@ async fn follow(
 /// Tells what happened; returns whether somebody still reads.
 fn tell(event: &AgentEvent, now: &Now, paper: &mut Paper) -> bool {
     if let AgentEvent::Call(CallEvent::Text(text)) = event {
-        return !now.is_of_answer() || paper.answer(text);
+        return paper.answer(text);
     }
     // What goes on where an answer stopped goes on in the same row.
     let ends_paragraph = match event {

@@ -103,12 +103,6 @@ impl Now {
         }
     }
 
-    /// Whether what the model says now is for the person.
-    pub(super) fn is_of_answer(&self) -> bool {
-        let call = self.call.as_ref();
-        call.is_none_or(|call| call.purpose != Purpose::Compaction)
-    }
-
     /// Returns the tool that a call was for, as far as that is known.
     pub(super) fn tool<'a>(&'a self, id: &'a str) -> &'a str {
         let running = self.tools.iter().find(|tool| tool.id == id);

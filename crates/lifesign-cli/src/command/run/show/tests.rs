@@ -173,18 +173,6 @@ fn a_turn_that_is_stopped_says_so_whatever_it_was_doing() {
 }
 
 #[test]
-fn a_summary_is_not_shown_as_the_answer() {
-    let monitor = Monitor::new(CallClock::start(), 1);
-    let mut now = Now::start();
-
-    now.handle(began(Purpose::Compaction, &monitor));
-    assert!(!now.is_of_answer());
-
-    now.handle(began(Purpose::Recovery, &monitor));
-    assert!(now.is_of_answer());
-}
-
-#[test]
 fn a_tool_that_never_began_is_told_by_the_name_that_the_model_gave() {
     let mut now = Now::start();
     let mut report = CallReport::from(&Failed::cancelled());
