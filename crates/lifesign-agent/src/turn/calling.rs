@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lifesign::{
     Answered, CallEvent, CallReport, CallRequest, Failed, FailureCode, Limit, Origin, Request,
-    Setting, Settings, Tool,
+    Setting, Settings, Tool, clock,
 };
 
 use super::run::Run;
@@ -98,6 +98,12 @@ impl Run<'_> {
             },
             (event, _) => event,
         };
+        // Where a setting lets a call wait for so long, it does not end to be scheduled.
+        if let CallEvent::Holding { wait } | CallEvent::Retrying { wait, .. } = &event
+            && let Some(until) = clock::timestamp_after(*wait)
+        {
+            self.alert_of(*wait, until);
+        }
         self.emit(AgentEvent::Call(event));
     }
 

@@ -105,9 +105,13 @@ impl Run<'_> {
             Some(GiveUp::BeyondMaxWait { asked, .. }) => Some(asked),
             _ => None,
         };
+        // A wait that the turn's time does not allow for is as long as one that is not slept.
         let is_long = asked.is_some()
             || failure.code == FailureCode::Exhausted
-            || matches!(failure.give_up, Some(GiveUp::TotalWait { .. }));
+            || matches!(
+                failure.give_up,
+                Some(GiveUp::TotalWait { .. } | GiveUp::WallClock)
+            );
         if !is_long {
             return None;
         }
@@ -117,11 +121,16 @@ impl Run<'_> {
         let wait = asked.unwrap_or_else(|| {
             Duration::try_from(until.duration_since(clock::timestamp())).unwrap_or_default()
         });
+        self.alert_of(wait, until);
+        self.emit(AgentEvent::WakeScheduled { at: until });
+        Some(until)
+    }
+
+    /// Tells of a wait that somebody should know of.
+    pub(super) fn alert_of(&self, wait: Duration, until: Timestamp) {
         if wait > LONGEST_QUIET_WAIT {
             self.emit(AgentEvent::Alert(Alert::LongWait { wait, until }));
         }
-        self.emit(AgentEvent::WakeScheduled { at: until });
-        Some(until)
     }
 
     fn report(&self, outcome: TurnOutcome) -> TurnReport {

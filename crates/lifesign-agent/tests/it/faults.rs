@@ -272,6 +272,45 @@ async fn a_429_with_a_long_wait_is_a_scheduled_wake_and_an_alert_above_an_hour()
     }
 }
 
+/// Whoever lets calls wait for hours still wants to know of it.
+#[tokio::test]
+async fn a_stated_wait_of_more_than_an_hour_is_an_alert_also_where_it_is_slept() {
+    let script = "status 429 json [retry-after: 7200]; error rate_limit_error; eof";
+    let is_alert = |event: &AgentEvent| matches!(event, AgentEvent::Alert(_));
+    let played = Case::new(script)
+        .set("retry.max_wait", "3h")
+        .cancel_after(Duration::from_secs(5))
+        .cancel_when(is_alert)
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("cancelled", 130));
+    let alerts: Vec<_> = played
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            AgentEvent::Alert(Alert::LongWait { wait, .. }) => Some(wait.as_secs()),
+            _ => None,
+        })
+        .collect();
+    assert!(matches!(alerts[..], [7_200..7_210]), "{alerts:?}");
+}
+
+#[tokio::test]
+async fn a_stated_wait_that_the_turns_time_does_not_allow_for_is_a_scheduled_wake() {
+    let script = "status 429 json [retry-after: 60]; error rate_limit_error; eof";
+    let played = Case::new(script)
+        .with(|builder| builder.wall_clock(Duration::from_secs(30)))
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("provider_failed", 7));
+    assert_eq!(played.code(), "rate_limited");
+    assert!(played.report.wake_at.is_some());
+    assert!(played.report.times_ms.elapsed < 5_000, "the task was held");
+    played.assert_sound();
+}
+
 #[tokio::test]
 async fn an_overload_with_a_long_wait_is_a_wake_and_is_not_sent_again_before() {
     let script = "status 503 json [retry-after: 600]; error overloaded_error; eof";
