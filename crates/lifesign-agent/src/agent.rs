@@ -98,7 +98,7 @@ impl Agent {
             continuation: Continuation::Auto,
             pinned: None,
             context_tokens: None,
-            max_rounds: MAX_ROUNDS,
+            max_rounds: DEFAULT_ROUNDS,
         }
     }
 
@@ -318,7 +318,7 @@ pub fn raise_tries(settings: &mut Settings) {
 }
 
 /// More than any task is known to want, and less than somebody would like to pay for in vain.
-const MAX_ROUNDS: u32 = 200;
+const DEFAULT_ROUNDS: u32 = 200;
 
 const OVERLOAD_TRIES: u32 = 7;
 

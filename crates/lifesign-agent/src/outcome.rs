@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use lifesign::{AttemptRecord, Failure, FailureCode, FailureReport, Usage};
+use lifesign_core::duration::whole_millis;
 use serde::{Deserialize, Serialize};
 
 /// In one word, how a turn ended.
@@ -241,10 +242,6 @@ impl Books {
     pub(crate) fn usage(&self) -> Option<Usage> {
         Usage::total(self.usage.iter().copied())
     }
-}
-
-fn whole_millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What the person is told where the model ended without a word.

@@ -136,19 +136,21 @@ impl Transcript {
 
     /// Returns how often the model was reminded in the last turn.
     pub(crate) fn nudges(&self) -> u32 {
-        let turn = self.entries.iter().rev();
-        let turn = turn.take_while(|entry| !matches!(entry, Entry::User { .. }));
-        let nudges = turn.filter(|entry| matches!(entry, Entry::Nudge { .. }));
-        u32::try_from(nudges.count()).unwrap_or(u32::MAX)
+        self.count_in_last_turn(|entry| matches!(entry, Entry::Nudge { .. }))
     }
 
     /// Returns in how many answers of the last turn the model has called tools.
     pub(crate) fn rounds_with_tools(&self) -> u32 {
+        let calls =
+            |entry: &Entry| matches!(entry, Entry::Answer(said) if !said.tool_calls.is_empty());
+        self.count_in_last_turn(calls)
+    }
+
+    fn count_in_last_turn(&self, is_counted: impl Fn(&Entry) -> bool) -> u32 {
         let turn = self.entries.iter().rev();
         let turn = turn.take_while(|entry| !matches!(entry, Entry::User { .. }));
-        let calls =
-            |entry: &&Entry| matches!(entry, Entry::Answer(said) if !said.tool_calls.is_empty());
-        u32::try_from(turn.filter(calls).count()).unwrap_or(u32::MAX)
+        let counted = turn.filter(|entry| is_counted(entry)).count();
+        u32::try_from(counted).unwrap_or(u32::MAX)
     }
 
     /// Returns the last thing that the model said, where it broke off and nothing has followed.

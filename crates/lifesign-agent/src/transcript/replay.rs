@@ -3,6 +3,7 @@
 //! What came by the same wire goes back byte for byte; what came by another is told in the words
 //! that every wire has. Whatever the transcript holds, each call is followed by exactly one result.
 
+mod fields;
 mod names;
 mod own_calls;
 mod rest;

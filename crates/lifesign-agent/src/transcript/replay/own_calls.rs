@@ -7,13 +7,11 @@ use std::collections::BTreeMap;
 use lifesign::Wire;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::fields::{Fields, set, text};
 use super::names::{Ids, tool_name};
 
 /// The calls that a request holds: the id that each has in the transcript, and the one in the request.
 pub(super) type Sent = BTreeMap<String, String>;
-
-/// An object of which one field is of interest.
-type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// Returns a part of an answer by `wire` with the request's names in it, and notes its calls.
 pub(super) fn renamed(
@@ -81,16 +79,4 @@ impl Naming<'_> {
         }
         is_changed
     }
-}
-
-fn text(fields: &Fields, name: &str) -> Option<String> {
-    serde_json::from_str(fields.get(name)?.get()).ok()
-}
-
-fn set(fields: &mut Fields, name: &str, value: &impl serde::Serialize) -> bool {
-    let Ok(value) = to_raw_value(value) else {
-        return false;
-    };
-    fields.insert(name.to_owned(), value);
-    true
 }

@@ -1,11 +1,6 @@
 //! The rest of an answer that was gone on with, in the words of Responses: without what it repeats.
 
-use std::collections::BTreeMap;
-
-use serde_json::value::{RawValue, to_raw_value};
-
-/// An object of which some fields are of interest.
-type Fields = BTreeMap<String, Box<RawValue>>;
+use super::fields::{Fields, set, text};
 
 /// Returns the items of an answer without the first `len` bytes of its text; `None` where they are not
 /// there. Items without text of those are left byte for byte.
@@ -30,7 +25,7 @@ pub(super) fn without_beginning(items: &[String], len: usize) -> Option<Vec<Stri
             }
         }
         if !rest.is_empty() {
-            fields.insert("content".to_owned(), to_raw_value(&rest).ok()?);
+            set(&mut fields, "content", &rest).then_some(())?;
             kept.push(serde_json::to_string(&fields).ok()?);
         }
     }
@@ -49,16 +44,12 @@ fn cut(part: &mut Fields, left: &mut usize) -> Option<bool> {
     if rest.is_empty() {
         return Some(false);
     }
-    part.insert("text".to_owned(), to_raw_value(rest).ok()?);
+    set(part, "text", rest).then_some(())?;
     // They point at places in the text, which are others now.
     if part.contains_key("annotations") {
-        part.insert("annotations".to_owned(), to_raw_value(&[(); 0]).ok()?);
+        set(part, "annotations", &[(); 0]).then_some(())?;
     }
     Some(true)
-}
-
-fn text(fields: &Fields, name: &str) -> Option<String> {
-    serde_json::from_str(fields.get(name)?.get()).ok()
 }
 
 #[cfg(test)]
