@@ -21,6 +21,16 @@ use self::json::JsonLines;
 
 mod json;
 
+/// The levels by their names, the least telling one first.
+pub(crate) const LEVELS: [(&str, LevelFilter); 6] = [
+    ("off", LevelFilter::OFF),
+    ("error", LevelFilter::ERROR),
+    ("warn", LevelFilter::WARN),
+    ("info", LevelFilter::INFO),
+    ("debug", LevelFilter::DEBUG),
+    ("trace", LevelFilter::TRACE),
+];
+
 /// Keeps the log; dropped, it writes what is left.
 pub(crate) struct Log {
     desk: Arc<Desk>,

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use jiff::Timestamp;
+
 /// Writes `text` and a line end to standard output.
 ///
 /// A reader that has gone, such as `head`, is no failure of ours.
@@ -58,6 +60,11 @@ fn is_command(c: char) -> bool {
     let is_mark = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{061c}');
     c.is_control() || is_mark
+}
+
+/// Returns a point in time to the second, UTC.
+pub(crate) fn second(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Says what went wrong, in one sentence.

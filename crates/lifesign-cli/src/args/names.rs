@@ -8,6 +8,8 @@ use lifesign_core::{FailureCode, Profile};
 use lifesign_standin::{Dialect, Scenario};
 use lifesign_wire::Wire;
 
+use crate::log::LEVELS;
+
 /// Lets shells complete the names, and takes any text: what is none of them is refused later, in the
 /// same words as from a file or the environment.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +54,7 @@ pub(super) fn builtin_tools() -> Vec<&'static str> {
 
 /// The levels of the log.
 pub(super) fn log_levels() -> Vec<&'static str> {
-    vec!["off", "error", "warn", "info", "debug", "trace"]
+    LEVELS.map(|(name, _)| name).to_vec()
 }
 
 pub(super) fn profiles() -> Vec<&'static str> {

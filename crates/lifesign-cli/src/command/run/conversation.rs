@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
 use lifesign::clock;
 use lifesign_agent::{Entry, Transcript, TranscriptError};
 use lifesign_core::{SettingError, Value};
@@ -12,7 +11,7 @@ use lifesign_core::{SettingError, Value};
 use super::talk;
 use crate::args::RunArgs;
 use crate::command::prompt;
-use crate::output::note;
+use crate::output::{note, second};
 
 /// What is wanted of a conversation.
 #[derive(Debug)]
@@ -147,11 +146,6 @@ fn how_it_ended(transcript: &Transcript) -> Option<&'static str> {
             Entry::Ended(ended) => Some(ended.outcome.name()),
             _ => None,
         })
-}
-
-/// Returns a point in time to the second, UTC.
-pub(super) fn second(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 fn is_missing(error: &TranscriptError) -> bool {

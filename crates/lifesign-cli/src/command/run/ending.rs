@@ -7,10 +7,9 @@ use anyhow::Context as _;
 use lifesign::{Failure, FailureCode, Phase};
 use lifesign_agent::{Agent, Transcript, Turn, TurnReport};
 
-use super::conversation::second;
 use super::show::{self, Shown};
 use crate::interrupts::Interrupts;
-use crate::output::{UNWRITTEN, Unwritten, complain, note, one_line, print_line};
+use crate::output::{UNWRITTEN, Unwritten, complain, note, one_line, print_line, second};
 
 /// A turn that is over.
 pub(super) struct Ended {

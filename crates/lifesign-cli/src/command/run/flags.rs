@@ -5,6 +5,8 @@ use std::time::Duration;
 use lifesign_core::{SettingError, Value, duration};
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::log::LEVELS;
+
 /// Reads a time of more than zero.
 pub(super) fn time(flag: &str, text: &str) -> Result<Duration, SettingError> {
     let refuse = |problem: String| {
@@ -21,17 +23,10 @@ pub(super) fn time(flag: &str, text: &str) -> Result<Duration, SettingError> {
 
 /// Reads a level of the log.
 pub(super) fn level(text: &str) -> Result<LevelFilter, SettingError> {
-    Ok(match text {
-        "off" => LevelFilter::OFF,
-        "error" => LevelFilter::ERROR,
-        "warn" => LevelFilter::WARN,
-        "info" => LevelFilter::INFO,
-        "debug" => LevelFilter::DEBUG,
-        "trace" => LevelFilter::TRACE,
-        other => {
-            return Err(SettingError::new("--log", "is no level")
-                .with_value(&Value::Text(other))
-                .with_accepted("off, error, warn, info, debug, trace"));
-        }
+    let level = LEVELS.iter().find(|(name, _)| *name == text);
+    level.map(|(_, level)| *level).ok_or_else(|| {
+        SettingError::new("--log", "is no level")
+            .with_value(&Value::Text(text))
+            .with_accepted(LEVELS.map(|(name, _)| name).join(", "))
     })
 }

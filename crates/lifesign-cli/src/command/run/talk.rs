@@ -20,10 +20,9 @@ use lifesign_agent::{Agent, Standing, Turn, TurnReport};
 use self::command::Command;
 pub(super) use self::history::usual_file;
 use self::prompt::{HOW_TO_LEAVE, Prompt, Read};
-use super::conversation::second;
 use super::show::show;
 use crate::interrupts::{Interrupts, Wish};
-use crate::output::{UNWRITTEN, note, plain, print_line};
+use crate::output::{UNWRITTEN, note, plain, print_line, second};
 
 /// What a conversation is had with beside the agent.
 pub(super) struct Equipment {

@@ -7,8 +7,8 @@ use lifesign_agent::tools::ToolResult;
 use lifesign_agent::{AgentEvent, Alert, Means, NudgeRule, TurnOutcome, TurnReport};
 use lifesign_core::duration::human_measured;
 
-use super::super::conversation::second;
 use super::now::Now;
+use crate::output::second;
 use crate::told;
 
 /// Returns what is told of `event`, before which a turn was doing what `now` says.
