@@ -23,7 +23,7 @@ fn both_kinds_of_servers_are_read_with_all_that_they_may_have() {
                     "headers": {"Authorization": "Bearer ${TOKEN}"}, "timeout": "5m"},
             "files": {"command": "npx", "args": ["-y", "pkg", "${DIR}/in"], "env": {"A": "${NONE:-b}"},
                       "cwd": "${DIR}", "tools": ["read_file"], "prefix": "fs_", "start_timeout": "90s"},
-            "old": {"command": "x", "disabled": true}
+            "old": {"command": "${NONE}", "disabled": true, "since": "2024"}
         }}"#,
     )
     .unwrap();
@@ -205,7 +205,7 @@ fn no_value_that_may_be_a_secret_is_shown() {
 fn the_reference_has_every_field() {
     let page = include_str!("../../../../../../docs/reference/tools.md");
 
-    for field in FIELDS {
+    for field in server::FIELDS {
         assert!(page.contains(&format!("`{field}`")), "{field}");
     }
 }
