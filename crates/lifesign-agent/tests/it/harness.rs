@@ -1,5 +1,6 @@
 //! Plays a script to an agent and shows what everybody saw.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -7,9 +8,7 @@ use lifesign::{Client, Upstream, Wire};
 use lifesign_agent::tools::{
     ProgressSink, ToolCall, ToolFuture, ToolProgress, ToolResult, ToolSpec, Toolbox,
 };
-use lifesign_agent::{
-    Agent, AgentBuilder, AgentEvent, Cancel, Counts, Entry, Transcript, TurnReport,
-};
+use lifesign_agent::{Agent, AgentBuilder, AgentEvent, Counts, Entry, Transcript, TurnReport};
 use lifesign_standin::Standin;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -23,7 +22,8 @@ pub(crate) struct Case {
     sets: Vec<(&'static str, String)>,
     shape: Vec<Box<dyn FnOnce(AgentBuilder) -> AgentBuilder>>,
     cancel_when: Option<Happened>,
-    cancel_after: Option<Duration>,
+    cancel_on: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    cancel_at_request: Option<usize>,
 }
 
 /// Says of an event whether what was waited for has happened.
@@ -53,7 +53,8 @@ impl Case {
             .into(),
             shape: Vec::new(),
             cancel_when: None,
-            cancel_after: None,
+            cancel_on: None,
+            cancel_at_request: None,
         }
     }
 
@@ -89,8 +90,19 @@ impl Case {
         self
     }
 
-    pub(crate) fn cancel_after(mut self, time: Duration) -> Self {
-        self.cancel_after = Some(time);
+    pub(crate) fn cancel_after(self, time: Duration) -> Self {
+        self.cancel_on(async move { tokio::time::sleep(time).await })
+    }
+
+    /// Stops the turn once that is over.
+    pub(crate) fn cancel_on(mut self, over: impl Future<Output = ()> + 'static) -> Self {
+        self.cancel_on = Some(Box::pin(over));
+        self
+    }
+
+    /// Stops the turn as soon as the provider has got so many requests.
+    pub(crate) fn cancel_at_request(mut self, requests: usize) -> Self {
+        self.cancel_at_request = Some(requests);
         self
     }
 
@@ -110,7 +122,17 @@ impl Case {
             builder = shape(builder);
         }
         let mut agent = builder.build().unwrap();
-        let (report, events) = play(&mut agent, "go", self.cancel_when, self.cancel_after).await;
+        let seen = async {
+            match (self.cancel_at_request, self.cancel_on) {
+                (Some(requests), _) => {
+                    let came = standin.wait_for_requests(requests, Duration::from_secs(10));
+                    assert!(came.await, "there were not {requests} requests");
+                }
+                (None, Some(over)) => over.await,
+                (None, None) => std::future::pending().await,
+            }
+        };
+        let (report, events) = play(&mut agent, "go", self.cancel_when, seen).await;
         Played {
             report,
             events,
@@ -124,16 +146,20 @@ async fn play(
     agent: &mut Agent,
     text: &str,
     mut cancel_when: Option<Happened>,
-    cancel_after: Option<Duration>,
+    cancel_at: impl Future<Output = ()>,
 ) -> (TurnReport, Vec<AgentEvent>) {
     let mut turn = agent.turn(text);
     let cancel = turn.canceller();
-    if let Some(time) = cancel_after {
-        tokio::spawn(cancel_later(cancel.clone(), time));
-    }
+    tokio::pin!(cancel_at);
     let mut events = Vec::new();
     loop {
-        let event = turn.next().await.unwrap().unwrap();
+        let event = tokio::select! {
+            () = &mut cancel_at, if !cancel.is_cancelled() => {
+                cancel.cancel();
+                continue;
+            }
+            event = turn.next() => event.unwrap().unwrap(),
+        };
         if cancel_when
             .as_mut()
             .is_some_and(|happened| happened(&event))
@@ -148,11 +174,6 @@ async fn play(
             event => events.push(event),
         }
     }
-}
-
-async fn cancel_later(cancel: Cancel, time: Duration) {
-    tokio::time::sleep(time).await;
-    cancel.cancel();
 }
 
 impl Played {
@@ -170,7 +191,7 @@ impl Played {
 
     /// Says something else, and returns how that turn ended.
     pub(crate) async fn say(&mut self, text: &str) -> TurnReport {
-        let (report, events) = play(&mut self.agent, text, None, None).await;
+        let (report, events) = play(&mut self.agent, text, None, std::future::pending()).await;
         self.events = events;
         report
     }

@@ -31,14 +31,19 @@ fn stopped(at: &'static str, case: Case, kept: &[&'static str], counts: Counts) 
     }
 }
 
-/// A case that is stopped a quarter of a second after it began, before any bound can run out.
-fn soon(script: &str) -> Case {
-    Case::new(script)
-        .set("bounds.raw_silence", "20s")
-        .cancel_after(SOON)
+/// A case in which no bound can run out before somebody stops it.
+fn case(script: &str) -> Case {
+    Case::new(script).set("bounds.raw_silence", "20s")
 }
 
-const SOON: Duration = Duration::from_millis(250);
+const fn is_text(event: &AgentEvent) -> bool {
+    matches!(event, AgentEvent::Call(CallEvent::Text(_)))
+}
+
+/// Whether it is a wait for another attempt that nobody would sit out.
+fn is_long_wait(event: &AgentEvent) -> bool {
+    matches!(event, AgentEvent::Call(CallEvent::Retrying { wait, .. }) if wait.as_secs() > 10)
+}
 
 /// What is counted where a turn is stopped while its first tool runs.
 const IN_A_TOOL: Counts = Counts {
@@ -65,30 +70,45 @@ fn under_way() -> Vec<Stopped> {
     let look = |id: &str| calls(&[(id, "look", json!({"say": "x".repeat(1_000)}))]);
     let looked = "ran c1: xxxxxxxxxxxxxxxxxxxxxxxx";
     vec![
-        stopped("before any byte", soon("hold"), &[], attempts(1)),
-        stopped("between heartbeats", soon(PINGS), &[], attempts(1)),
+        stopped(
+            "before any byte",
+            case("hold").cancel_at_request(1),
+            &[],
+            attempts(1),
+        ),
+        stopped(
+            "between heartbeats",
+            case(PINGS).cancel_when(|event| {
+                matches!(event, AgentEvent::Call(CallEvent::Heartbeat { .. }))
+            }),
+            &[],
+            attempts(1),
+        ),
         stopped(
             "after content",
-            soon("status 200 sse; text \"and \"; hold"),
+            case("status 200 sse; text \"and \"; hold").cancel_when(is_text),
             &["partial and "],
             attempts(1),
         ),
         stopped(
             "under a wall clock",
-            soon("status 200 sse; text \"and \"; hold")
-                .with(|builder| builder.wall_clock(Duration::from_secs(20))),
+            case("status 200 sse; text \"and \"; hold")
+                .with(|builder| builder.wall_clock(Duration::from_secs(20)))
+                .cancel_when(is_text),
             &["partial and "],
             attempts(1),
         ),
         stopped(
             "in a second attempt",
-            soon("attempt 1: status 500 json; error server_error; eof\nattempt 2: hold"),
+            case("attempt 1: status 500 json; error server_error; eof\nattempt 2: hold")
+                .cancel_at_request(2),
             &[],
             attempts(2),
         ),
         stopped(
             "in a recovery from a reset",
-            soon("attempt 1: status 200 sse; text \"and \"; rst\nattempt 2: hold"),
+            case("attempt 1: status 200 sse; text \"and \"; rst\nattempt 2: hold")
+                .cancel_at_request(2),
             &["partial and "],
             Counts {
                 calls: 2,
@@ -98,20 +118,23 @@ fn under_way() -> Vec<Stopped> {
         ),
         stopped(
             "in a tool call that arrives",
-            soon(half).tools(&tools()),
+            case(half)
+                .tools(&tools())
+                .cancel_when(|event| matches!(event, AgentEvent::Call(CallEvent::ToolCall(_)))),
             &["partial [c1]"],
             attempts(1),
         ),
         stopped(
             "in a compaction",
-            soon(&format!(
+            case(&format!(
                 "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\nattempt 4: hold",
                 look("c1"),
                 look("c1"),
                 look("c1")
             ))
             .tools(&tools())
-            .with(|builder| builder.context_tokens(1_600)),
+            .with(|builder| builder.context_tokens(1_600))
+            .cancel_at_request(4),
             &[
                 "answer [c1]",
                 "began c1",
@@ -150,11 +173,22 @@ fn between() -> Vec<Stopped> {
     };
     let resend = Arc::new(Resend(vec![Duration::from_secs(20)]));
     vec![
-        stopped("in the wait for a retry", soon(refused), &[], attempts(1)),
-        stopped("in a storm of 429", soon(&storm), &[], attempts(4)),
+        stopped(
+            "in the wait for a retry",
+            case(refused).cancel_when(is_long_wait),
+            &[],
+            attempts(1),
+        ),
+        stopped(
+            "in a storm of 429",
+            case(&storm).cancel_when(is_long_wait),
+            &[],
+            attempts(4),
+        ),
         stopped(
             "in the wait for an overloaded server",
-            soon("status 529 json [retry-after: 30]; error overloaded_error; eof"),
+            case("status 529 json [retry-after: 30]; error overloaded_error; eof")
+                .cancel_when(is_long_wait),
             &[],
             attempts(1),
         ),
@@ -175,7 +209,9 @@ fn between() -> Vec<Stopped> {
         ),
         stopped(
             "before the turn is sent again",
-            soon(error).with(|builder| builder.policy(resend)),
+            case(error)
+                .with(|builder| builder.policy(resend))
+                .cancel_when(|event| matches!(event, AgentEvent::Resending { .. })),
             &[],
             Counts {
                 resends: 1,
@@ -184,7 +220,9 @@ fn between() -> Vec<Stopped> {
         ),
         stopped(
             "in a tool",
-            soon(&calls(&[("c1", "hang", json!({}))])).tools(&Arc::new(Tools::default())),
+            case(&calls(&[("c1", "hang", json!({}))]))
+                .tools(&Arc::new(Tools::default()))
+                .cancel_when(|event| matches!(event, AgentEvent::ToolBegan { .. })),
             &STOPPED_TOOL,
             IN_A_TOOL,
         ),
@@ -312,10 +350,20 @@ mod mcp {
     async fn a_turn_can_be_stopped_while_a_server_is_at_it() {
         let mut bodies = Vec::new();
         for tool in ["hang", "ask"] {
-            let asking = asking("role; repeat 0.05 { ping } forever", "20s").await;
+            let asking = Arc::new(asking("role; repeat 0.05 { ping } forever", "20s").await);
+            let seen = Arc::clone(&asking);
             let server = Arc::clone(&asking.server);
-            let case =
-                soon(&calls(&[("c1", tool, json!({}))])).with(move |builder| builder.tools(server));
+            let case = case(&calls(&[("c1", tool, json!({}))]))
+                .with(move |builder| builder.tools(server))
+                .cancel_on(async move {
+                    match tool {
+                        "ask" => {
+                            let came = seen.provider.wait_for_requests(1, Duration::from_secs(10));
+                            assert!(came.await, "the server has asked for nothing");
+                        }
+                        _ => tokio::time::sleep(Duration::from_millis(250)).await,
+                    }
+                });
 
             play(stopped(tool, case, &STOPPED_TOOL, IN_A_TOOL), &mut bodies).await;
 
