@@ -67,8 +67,13 @@ pub(super) fn of(event: &AgentEvent, now: &Now) -> Option<String> {
             format!("a summary stands in for the oldest {entries} entries of the conversation")
         }
         AgentEvent::Elided { failure, results } => format!(
-            "no summary could be made ({}); the oldest {results} tool results are left out",
-            failure.message()
+            "no summary could be made ({}); {}",
+            failure.message(),
+            match results {
+                0 => "there is no tool result to leave out".to_owned(),
+                1 => "the oldest tool result is left out".to_owned(),
+                results => format!("the oldest {results} tool results are left out"),
+            }
         ),
         _ => return None,
     })

@@ -163,6 +163,20 @@ async fn a_turn_that_will_be_sent_again_says_when() {
 }
 
 #[test]
+fn what_is_left_out_for_want_of_a_summary_is_told_as_many_as_it_is() {
+    let now = Now::start();
+    let told = |results| {
+        let failure = Box::new(Failure::new(FailureCode::RawSilent, Phase::BeforeContent));
+        let line = lines::of(&AgentEvent::Elided { failure, results }, &now).unwrap();
+        line.split_once("); ").unwrap().1.to_owned()
+    };
+
+    assert_eq!(told(0), "there is no tool result to leave out");
+    assert_eq!(told(1), "the oldest tool result is left out");
+    assert_eq!(told(12), "the oldest 12 tool results are left out");
+}
+
+#[test]
 fn a_turn_that_is_stopped_says_so_whatever_it_was_doing() {
     let mut now = Now::start();
     now.handle(began(Purpose::Answer, &waiting_call()));
