@@ -298,6 +298,15 @@ impl Running {
         self.child.id()
     }
 
+    /// Returns whether the program hears of Ctrl-C instead of dying of it.
+    pub(crate) fn hears_interrupts(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+        let interrupt = 1 << (2 - 1);
+        caught & interrupt != 0
+    }
+
     /// Returns what was said on standard error so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.text()
