@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use lifesign_journal::parse_age;
 
+pub(crate) use self::names::BUILTIN_TOOLS;
 use self::names::{Names, codes, dialects, profiles, scenarios, wires};
 use self::run::RUN_HELP;
 pub(crate) use self::run::RunArgs;

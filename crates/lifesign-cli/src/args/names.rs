@@ -49,8 +49,10 @@ pub(super) fn codes() -> Vec<&'static str> {
 
 /// The tools that `lifesign run` brings along.
 pub(super) fn builtin_tools() -> Vec<&'static str> {
-    vec!["list", "read", "write", "run"]
+    BUILTIN_TOOLS.to_vec()
 }
+
+pub(crate) const BUILTIN_TOOLS: [&str; 4] = ["list", "read", "write", "run"];
 
 /// The levels of the log.
 pub(super) fn log_levels() -> Vec<&'static str> {

@@ -12,7 +12,7 @@ use lifesign_agent::tools::{DirectoryTools, RunRules, ToolLimits, Toolset};
 use lifesign_core::{Limit, SettingError, Value};
 use lifesign_gateway::config::ToolsConfig;
 
-use crate::args::RunArgs;
+use crate::args::{BUILTIN_TOOLS, RunArgs};
 use crate::interrupts::Interrupts;
 use crate::output::note;
 
@@ -135,7 +135,7 @@ fn directory(args: &RunArgs, settings: &ToolsConfig) -> anyhow::Result<Option<Di
             other => {
                 return Err(SettingError::new("--tools", "is no tool for a directory")
                     .with_value(&Value::Text(other))
-                    .with_accepted("list, read, write, run")
+                    .with_accepted(BUILTIN_TOOLS.join(", "))
                     .into());
             }
         };
