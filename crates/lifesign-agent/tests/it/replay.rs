@@ -405,6 +405,52 @@ fn arguments_that_are_no_object_still_reach_a_wire_that_takes_nothing_else() {
     assert_eq!(*input, json!({"arguments": "[1]"}));
 }
 
+/// What the model wrote came back to it as it was, and each later call of the conversation was refused.
+#[test]
+fn arguments_that_are_no_object_go_back_to_messages_as_one() {
+    for (written, sent) in [
+        ("[1]", json!({"arguments": "[1]"})),
+        ("null", json!({"arguments": "null"})),
+        ("\"at 1\"", json!({"arguments": "\"at 1\""})),
+        ("{\"at\":1}", json!({"at": 1})),
+    ] {
+        let mut odd = call("c1", true);
+        odd.arguments = written.to_owned();
+        let answer = Entry::Answer(said(Wire::ANTHROPIC, "", false, &[odd]));
+        let talk = transcript([user("go"), answer, result("c1")]);
+
+        let body = assert_accepted(&talk, Wire::ANTHROPIC);
+
+        assert_eq!(body["messages"][1]["content"][0]["input"], sent);
+    }
+}
+
+/// An answer that is whole may still end at its length limit in the middle of a thought.
+#[test]
+fn thinking_that_the_length_limit_cut_stays_here() {
+    let unsigned = json!({"type": "thinking", "thinking": "hm", "signature": ""}).to_string();
+    let mut thought = said(Wire::ANTHROPIC, "", false, &[]);
+    thought.parts = vec![unsigned.clone()];
+    let mut rest = thought.clone();
+    rest.continues = true;
+    let mut more = said(Wire::ANTHROPIC, "so", false, &[]);
+    more.parts.push(unsigned);
+    let before = partial(said(Wire::ANTHROPIC, "The tide", false, &[]));
+
+    for (entries, expected) in [
+        (vec![Entry::Answer(thought)], Value::Null),
+        (vec![before, Entry::Answer(rest)], json!("The tide")),
+        (
+            vec![Entry::Answer(more)],
+            json!([{"type": "text", "text": "so"}]),
+        ),
+    ] {
+        let talk = [user("go")].into_iter().chain(entries);
+        let body = assert_accepted(&transcript(talk.chain([user("and?")])), Wire::ANTHROPIC);
+        assert_eq!(body["messages"][1]["content"], expected);
+    }
+}
+
 /// Some servers count their calls from the beginning in each answer; the wires want an id to name one
 /// call of the conversation, and have patterns for it.
 #[test]

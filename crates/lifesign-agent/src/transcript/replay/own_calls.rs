@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use lifesign::Wire;
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::fields::{Fields, set, text};
@@ -28,7 +29,8 @@ pub(super) fn renamed(
     let is_changed = if wire == Wire::OPENAI_CHAT {
         naming.message(&mut fields)
     } else if wire == Wire::ANTHROPIC {
-        kind == "tool_use" && naming.call(&mut fields, "id")
+        // Not `||`: each does its own part.
+        kind == "tool_use" && (naming.call(&mut fields, "id") | give_object(&mut fields))
     } else {
         matches!(kind.as_str(), "function_call" | "custom_tool_call")
             && naming.call(&mut fields, "call_id")
@@ -79,4 +81,17 @@ impl Naming<'_> {
         }
         is_changed
     }
+}
+
+/// Makes an object of the arguments where they are none, and returns whether they were not: Messages
+/// writes down whatever the model wrote, and takes back nothing else.
+fn give_object(call: &mut Fields) -> bool {
+    let object = call.get("input").and_then(|it| as_object(it.get()));
+    object.is_some_and(|object| set(call, "input", &object))
+}
+
+/// Returns an object that holds the arguments `text`, where they are none themselves.
+pub(super) fn as_object(text: &str) -> Option<Value> {
+    let is_object = serde_json::from_str::<Fields>(text).is_ok();
+    (!is_object).then(|| Value::from_iter([("arguments", text)]))
 }

@@ -5,7 +5,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::names::{Ids, tool_name};
-use super::own_calls::{Sent, renamed};
+use super::own_calls::{Sent, as_object, renamed};
 use super::rest::without_beginning;
 use crate::transcript::entry::Said;
 
@@ -69,7 +69,8 @@ impl<'a> Spoken<'a> {
             }
         } else if wire == Wire::ANTHROPIC {
             // Thinking stands before text wherever tools are called, so the text goes in between.
-            let (thinking, rest): (Vec<_>, Vec<_>) = parsed(&whole.parts)
+            let (thinking, rest): (Vec<_>, Vec<_>) = without_broken_thought(&whole.parts)
+                .into_iter()
                 .partition(|(kind, _)| matches!(kind.as_str(), "thinking" | "redacted_thinking"));
             let rest = rest.into_iter().filter(|(kind, _)| kind != "text");
             let mut content = round_trip(thinking.into_iter().map(|(_, part)| part));
@@ -105,7 +106,11 @@ fn whole_alone(whole: &Said, wire: Wire, ids: &mut Ids) -> (Vec<Content>, Sent) 
 
 /// Returns the parts that came by `wire` and that it takes back.
 fn own_words(parts: &[String], wire: Wire) -> impl Iterator<Item = Box<RawValue>> {
-    let mut parts: Vec<_> = parsed(parts).collect();
+    let mut parts: Vec<_> = if wire == Wire::ANTHROPIC {
+        without_broken_thought(parts)
+    } else {
+        parsed(parts).collect()
+    };
     if wire == Wire::OPENAI_CHAT {
         parts.retain(|(_, part)| says_something(part));
     } else if wire == Wire::ANTHROPIC {
@@ -115,6 +120,17 @@ fn own_words(parts: &[String], wire: Wire) -> impl Iterator<Item = Box<RawValue>
         while parts.pop_if(|(kind, _)| kind == "reasoning").is_some() {}
     }
     parts.into_iter().map(|(_, part)| part)
+}
+
+/// Returns the blocks of Anthropic without thinking that the length limit cut before its signature,
+/// which is not taken. Servers that sign nothing get theirs back where something followed it.
+fn without_broken_thought(parts: &[String]) -> Vec<(String, Box<RawValue>)> {
+    let mut parts: Vec<_> = parsed(parts).collect();
+    while parts
+        .pop_if(|(kind, part)| kind == "thinking" && !is_signed(part))
+        .is_some()
+    {}
+    parts
 }
 
 /// Returns an answer in the words that every wire has.
@@ -184,11 +200,10 @@ fn says_something(part: &RawValue) -> bool {
 
 /// Returns arguments as `wire` takes them: an object where it takes nothing else.
 fn arguments(text: &str, wire: Wire) -> String {
-    let is_object = || serde_json::from_str::<Map<String, Value>>(text).is_ok();
-    if wire != Wire::ANTHROPIC || text.trim().is_empty() || is_object() {
+    if wire != Wire::ANTHROPIC || text.trim().is_empty() {
         return text.to_owned();
     }
-    Value::from_iter([("arguments", text)]).to_string()
+    as_object(text).map_or_else(|| text.to_owned(), |object| object.to_string())
 }
 
 /// Returns `text` as content; none where it is blank, which not every wire takes.
