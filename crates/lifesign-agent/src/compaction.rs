@@ -103,10 +103,9 @@ pub(crate) fn to_elide(entries: &[Entry], excess: u64) -> Vec<usize> {
     chosen
 }
 
-/// Returns the request for a summary of `messages`.
+/// Returns the request for a summary, which `messages` end by asking for.
 pub(crate) fn request(mut base: Request, messages: Vec<Message>) -> Request {
     base.messages = messages;
-    base.messages.push(Message::user(SUMMARISE));
     base.max_tokens = Some(SUMMARY_TOKENS);
     base.stream = false;
     if !base.tools.is_empty() {
@@ -168,7 +167,8 @@ const LEAST_WORTH_ELIDING: usize = 200;
 
 const SUMMARY_TOKENS: u64 = 2_048;
 
-const SUMMARISE: &str = "Sum up this conversation for yourself, so that you can go on without it: \
+/// What asks for a summary.
+pub(crate) const SUMMARISE: &str = "Sum up this conversation for yourself, so that you can go on without it: \
     what was asked for, what was decided, what was done and found out (with names, paths and \
     numbers as they are), and what is left to do. Write the summary alone, and call no tool.";
 

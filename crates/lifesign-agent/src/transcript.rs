@@ -176,12 +176,13 @@ impl Transcript {
     ///
     /// Every tool call in it has exactly one result behind it, and every result its call.
     pub fn messages(&self, wire: Wire) -> Vec<Message> {
-        self.messages_before(self.entries.len(), wire)
+        replay::messages(&self.entries, self.entries.len(), wire, None)
     }
 
-    /// Returns the conversation up to but without entry `to`; what was left out of it later stays so.
-    pub(crate) fn messages_before(&self, to: usize, wire: Wire) -> Vec<Message> {
-        replay::messages(&self.entries, to, wire)
+    /// Returns the conversation up to but without entry `to`, and `text` said behind it; what was left
+    /// out of it later stays so.
+    pub(crate) fn messages_before(&self, to: usize, wire: Wire, text: &str) -> Vec<Message> {
+        replay::messages(&self.entries, to, wire, Some(text))
     }
 
     /// Adds an entry, and waits until the disk has it.

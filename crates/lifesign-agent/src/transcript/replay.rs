@@ -17,8 +17,14 @@ use self::names::Ids;
 use self::spoken::Spoken;
 use super::entry::{Ended, Entry};
 
-/// Returns the conversation up to but without entry `to` as the messages of a request.
-pub(super) fn messages(entries: &[Entry], to: usize, wire: Wire) -> Vec<Message> {
+/// Returns the conversation up to but without entry `to` as the messages of a request, and behind it
+/// what the user `says`, if anything.
+pub(super) fn messages(
+    entries: &[Entry],
+    to: usize,
+    wire: Wire,
+    says: Option<&str>,
+) -> Vec<Message> {
     let elided: BTreeSet<usize> = entries
         .iter()
         .filter_map(|entry| match entry {
@@ -34,7 +40,11 @@ pub(super) fn messages(entries: &[Entry], to: usize, wire: Wire) -> Vec<Message>
     for (at, entry) in entries.iter().enumerate().skip(from) {
         writer.add(entry, elided.contains(&at));
     }
-    writer.finish()
+    writer.close();
+    if let Some(text) = says {
+        writer.user(text);
+    }
+    writer.messages
 }
 
 /// Writes messages, and keeps open what later entries may still add to.
@@ -147,11 +157,6 @@ impl<'a> Writer<'a> {
             Entry::Resumed => self.note = None,
             Entry::Begin(_) | Entry::Compacted { .. } | Entry::Elided { .. } => {}
         }
-    }
-
-    fn finish(mut self) -> Vec<Message> {
-        self.close();
-        self.messages
     }
 
     /// Writes what the model has said, and notes which calls in it want a result.

@@ -84,7 +84,10 @@ impl Run<'_> {
 
     async fn sum_up(&mut self, keep_from: usize) -> Result<Result<(), Failure>, Stop> {
         let wire = self.agent.upstream.wire();
-        let earlier = self.agent.transcript.messages_before(keep_from, wire);
+        let earlier = self
+            .agent
+            .transcript
+            .messages_before(keep_from, wire, compaction::SUMMARISE);
         let request = compaction::request(self.request(), earlier);
         let mut settings = self.agent.terms.settings.clone();
         settings.retry.attempts.value = 1;

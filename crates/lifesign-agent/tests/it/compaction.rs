@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lifesign::BoundName;
-use lifesign_agent::{AgentEvent, Purpose};
+use lifesign_agent::{AgentEvent, Entry, Purpose, Said, Transcript};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -225,4 +225,41 @@ async fn a_compaction_sums_up_what_was_said_long_ago() {
     });
     assert_eq!(purposes.count(), 1);
     played.assert_sound();
+}
+
+/// A summary that ended with a question was asked for in a message of its own, and the chat templates
+/// of some models refuse a user who speaks twice.
+#[tokio::test]
+async fn a_summary_that_ends_with_a_question_is_asked_for_in_the_same_message() {
+    let mut transcript = Transcript::in_memory();
+    let said = Said {
+        text: "x".repeat(4_000),
+        ..Said::default()
+    };
+    for entry in [
+        user(1, "first"),
+        Entry::Answer(said.clone()),
+        user(2, "second"),
+        Entry::Answer(said),
+    ] {
+        transcript.append(entry).await.unwrap();
+    }
+    let played = Case::new("attempt 1: answer \"the sum of it\"\nattempt 2: answer \"ok\"")
+        .with(|builder| builder.context_tokens(1_600).transcript(transcript))
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("completed", 0), "{:?}", played.report);
+    assert_eq!(played.report.counts.compactions, 1);
+    let asked = &played.sent(0)["messages"][2]["content"];
+    let asked = asked.as_str().unwrap();
+    assert!(asked.starts_with("second\n\nSum up"), "{asked}");
+    played.assert_sound();
+}
+
+fn user(turn: u32, text: &str) -> Entry {
+    Entry::User {
+        turn,
+        text: text.to_owned(),
+    }
 }

@@ -41,12 +41,18 @@ fn is_blank(text: &Value) -> bool {
 }
 
 /// Each message with calls is followed by one result for each of them, and by nothing else first. An
-/// id has at most 40 characters and names one call.
+/// id has at most 40 characters and names one call. The user does not speak twice in a row, which the
+/// chat templates of some models refuse.
 fn chat(body: &Value) -> Option<String> {
     let mut open = BTreeSet::new();
     let mut known = BTreeSet::new();
+    let mut before = "";
     for message in body["messages"].as_array()? {
         let role = message["role"].as_str().unwrap_or_default();
+        if role == "user" && before == "user" {
+            return Some("a user who speaks twice".to_owned());
+        }
+        before = role;
         if role == "tool" {
             let id = message["tool_call_id"].as_str().unwrap_or_default();
             if !message["content"].is_string() || !open.remove(id) {
