@@ -1,4 +1,4 @@
-//! Ctrl-C, and being asked to terminate.
+//! Ctrl-C, being asked to terminate, and a terminal that goes away.
 
 use std::io;
 
@@ -12,6 +12,9 @@ pub(crate) struct Interrupts {
     interrupt: Signal,
     #[cfg(unix)]
     terminate: Signal,
+    /// Where a hangup is a wish at all.
+    #[cfg(unix)]
+    hangup: Option<Signal>,
 }
 
 impl Interrupts {
@@ -22,6 +25,12 @@ impl Interrupts {
             interrupt: signal(SignalKind::interrupt())?,
             #[cfg(unix)]
             terminate: signal(SignalKind::terminate())?,
+            #[cfg(unix)]
+            hangup: if hangups_are_meant() {
+                Some(signal(SignalKind::hangup())?)
+            } else {
+                None
+            },
         })
     }
 
@@ -43,6 +52,7 @@ impl Interrupts {
     pub(crate) async fn next_wish(&mut self) -> Wish {
         tokio::select! {
             _ = self.terminate.recv() => Wish::Terminate,
+            () = hung_up(self.hangup.as_mut()) => Wish::Terminate,
             _ = self.interrupt.recv() => Wish::Interrupt,
         }
     }
@@ -54,6 +64,34 @@ impl Interrupts {
             std::future::pending::<()>().await;
         }
         Wish::Interrupt
+    }
+}
+
+/// Returns whether nobody has the program live on without its terminal, as `nohup` has: it ignores
+/// the signal then, which whoever listens would end.
+#[cfg(unix)]
+fn hangups_are_meant() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    is_heeded(&status, SignalKind::hangup())
+}
+
+/// Returns whether a process of this `status` does not ignore `signal`; no where it does not tell.
+#[cfg(unix)]
+fn is_heeded(status: &str, signal: SignalKind) -> bool {
+    let ignored = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & (1 << (signal.as_raw_value() - 1)) == 0)
+}
+
+#[cfg(unix)]
+async fn hung_up(hangup: Option<&mut Signal>) {
+    match hangup {
+        Some(hangup) => {
+            hangup.recv().await;
+        }
+        None => std::future::pending().await,
     }
 }
 
@@ -97,4 +135,18 @@ pub(crate) enum Wish {
         expect(dead_code, reason = "only Unix asks for it by a signal")
     )]
     Terminate,
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hangup_that_is_ignored_stays_so_and_so_does_one_of_which_nothing_is_known() {
+        let heeded = |status| is_heeded(status, SignalKind::hangup());
+
+        assert!(heeded("Name:\tx\nSigIgn:\t0000000000001000\n"));
+        assert!(!heeded("SigIgn:\t0000000000001001\n"));
+        assert!(!heeded(""));
+    }
 }

@@ -99,6 +99,30 @@ fn while_a_tool_runs() {
     });
 }
 
+/// The program died of it, and what a tool had started went on.
+#[cfg(target_os = "linux")]
+#[test]
+fn by_a_terminal_that_goes_away_while_a_tool_runs() {
+    let command = "echo $$ > id; sleep 60";
+    let provider = Provider::script(&calls(&[("c1", "run", json!({"command": command}))]));
+    let place = Place::new();
+    let dir = place.0.path().to_str().unwrap();
+    let running = start(
+        &provider,
+        &place,
+        &["--tools", "run", "--shell", "--dir", dir],
+    );
+    wait_until("the tool runs", || place.text("id").ends_with('\n'));
+
+    running.signal("HUP");
+
+    assert_cancelled(&running.wait(), &place, "");
+    let stat = format!("/proc/{}/stat", place.text("id").trim());
+    wait_until("the tool is gone", || {
+        std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
+    });
+}
+
 #[test]
 fn while_a_server_is_at_a_call() {
     let place = Place::new();
