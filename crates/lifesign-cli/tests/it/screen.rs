@@ -55,8 +55,8 @@ impl Screen {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
 
-    pub(crate) fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
+    pub(crate) fn press(&mut self, keys: impl AsRef<[u8]>) {
+        self.keys.write_all(keys.as_ref()).unwrap();
         self.keys.flush().unwrap();
     }
 

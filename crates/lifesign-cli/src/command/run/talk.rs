@@ -49,6 +49,10 @@ pub(super) async fn talk(
                 note(HOW_TO_LEAVE);
                 continue;
             }
+            Read::Unreadable => {
+                note("That is no text in UTF-8. Nothing of it was sent.");
+                continue;
+            }
             Read::Left => return Ok(ExitCode::SUCCESS),
         };
         let turn = match Command::parse(&text) {

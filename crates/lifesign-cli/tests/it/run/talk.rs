@@ -438,6 +438,51 @@ fn whoever_asks_it_to_terminate_gets_a_closed_transcript_and_the_terminal_back()
     );
 }
 
+/// A terminal that goes away ended the program at once: the transcript stayed open, the terminal, where
+/// it was still there, as the editor had made it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hangup_closes_the_transcript_and_gives_the_terminal_back() {
+    let provider = Provider::script("status 200 sse; role; text \"Half\"; hold");
+    let place = Place::new();
+    let words = format!("--transcript {}", place.path("talk.jsonl").display());
+    let Some(mut talk) = Talk::start(&provider, &place, &words) else {
+        return;
+    };
+
+    talk.say("hello");
+    talk.shows("Half");
+    signal(talk.screen.id(), "HUP");
+    talk.ends(130);
+    assert_eq!(place.entries("talk.jsonl").last().unwrap(), "ended");
+
+    let mut talk = Talk::start(&provider, &place, &words).unwrap();
+    talk.press("half a line");
+    talk.shows("half a line");
+    signal(talk.screen.id(), "HUP");
+    talk.ends(0);
+}
+
+/// Bytes of another encoding ended the talk, and a conversation without a file was lost.
+#[test]
+fn what_is_no_text_is_not_sent_and_the_talk_goes_on() {
+    let provider = Provider::script("answer \"Hello.\"");
+    let place = Place::new();
+    let Some(mut talk) = Talk::start(&provider, &place, "") else {
+        return;
+    };
+
+    talk.shows(PROMPT);
+    talk.screen.press(b"caf\xe9 \xff noir\r");
+    talk.shows("That is no text in UTF-8. Nothing of it was sent.");
+    talk.say("hello");
+    talk.shows("Hello.");
+    talk.leave();
+
+    assert_eq!(provider.requests().len(), 1);
+    assert_eq!(heard(&provider, 0), ["hello"]);
+}
+
 /// A shell gives a program that is called back the modes that it likes itself: lines would have been
 /// read whole, and shown twice.
 #[cfg(target_os = "linux")]

@@ -18,7 +18,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Config, Editor, ExternalPrinter, Helper};
 
 use super::history;
-use super::terminal::{MARK_PASTES, Terminal};
+use super::terminal::{self, MARK_PASTES, Terminal};
 use crate::interrupts::{Interrupts, Returns, Wish};
 use crate::output::note;
 
@@ -29,6 +29,8 @@ pub(super) enum Read {
     Text(String),
     /// Gave up the line.
     Interrupted,
+    /// Typed or pasted what is no text.
+    Unreadable,
     /// Left, or was made to.
     Left,
 }
@@ -140,6 +142,11 @@ impl Editing {
             }
             Err(ReadlineError::Interrupted) => Ok(Read::Interrupted),
             Err(ReadlineError::Eof) => Ok(Read::Left),
+            Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                // The rest of it would be taken for a message of its own.
+                terminal::forget_keys();
+                Ok(Read::Unreadable)
+            }
             Err(error) => Err(anyhow!(error).context("the terminal cannot be read")),
         }
     }

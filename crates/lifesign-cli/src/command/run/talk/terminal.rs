@@ -5,8 +5,8 @@ use std::time::Duration;
 
 #[cfg(unix)]
 use rustix::termios::{
-    ControlModes, InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr,
-    tcsetattr,
+    ControlModes, InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex,
+    Termios, tcflush, tcgetattr, tcsetattr,
 };
 
 use crate::output::note;
@@ -69,6 +69,13 @@ impl Terminal {
 fn set(modes: &Termios) {
     // A terminal that has gone needs nothing.
     let _gone = tcsetattr(io::stdin(), OptionalActions::Now, modes);
+}
+
+/// Throws away the keys that nobody has read yet.
+pub(super) fn forget_keys() {
+    #[cfg(unix)]
+    // A terminal that has gone has none.
+    let _gone = tcflush(io::stdin(), QueueSelector::IFlush);
 }
 
 /// Returns the modes in which keys come one by one and nothing is done about them, as rustyline sets
