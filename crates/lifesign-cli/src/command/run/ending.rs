@@ -112,11 +112,19 @@ fn refusal(why: String) -> Failure {
 
 /// Returns the result of a turn of `transcript` of which nothing is known but `failure`.
 fn of(transcript: &Transcript, failure: &Failure) -> TurnReport {
-    TurnReport {
+    let unbegun = TurnReport {
         id: transcript.id().to_owned(),
-        turn: transcript.standing().turns,
-        text: transcript.reply(),
         ..TurnReport::unbegun(failure)
+    };
+    let standing = transcript.standing();
+    // One that is over is the turn before, and its reply is not the reply to this one.
+    if !standing.is_open {
+        return unbegun;
+    }
+    TurnReport {
+        turn: standing.turns,
+        text: transcript.reply(),
+        ..unbegun
     }
 }
 

@@ -138,6 +138,30 @@ fn a_transcript_that_takes_no_more_ends_the_turn_with_what_is_known() {
     assert_eq!(place.entries("talk.jsonl"), ["begin", "user"]);
 }
 
+/// The reply of the turn before was given for that of the turn that could not begin.
+#[cfg(unix)]
+#[test]
+fn a_turn_that_the_transcript_has_no_room_for_has_no_reply() {
+    let provider = Provider::script("answer \"At six.\"");
+    let place = Place::new();
+    let turn = |prompt: &str| {
+        Program::turn(&provider.url())
+            .args(&["--prompt", prompt, "--json", "--transcript"])
+            .args(&[place.path("talk.jsonl")])
+    };
+    turn("When?").run().assert_code(0);
+
+    let ran = turn(&"why? ".repeat(400))
+        .through(&["sh", "-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh"])
+        .run();
+
+    assert_eq!(ran.code, 2, "{ran:?}");
+    let report = ran.turn_report();
+    assert_eq!((&report["text"], &report["turn"]), (&json!(""), &json!(0)));
+    assert!(!report["id"].as_str().unwrap().is_empty());
+    assert_eq!(provider.requests().len(), 1);
+}
+
 #[test]
 fn flags_that_contradict_one_another_are_refused_also_as_json() {
     for words in [
