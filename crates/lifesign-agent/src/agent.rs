@@ -61,6 +61,8 @@ pub(crate) struct Terms {
     pub(crate) extra: Map<String, Json>,
     pub(crate) settings: Settings,
     pub(crate) wall_clock: Option<Duration>,
+    /// How much of each turn's wall clock is over when the turn begins.
+    pub(crate) wall_clock_spent: Duration,
     pub(crate) continuation: Continuation,
     pub(crate) pinned: Option<Pinned>,
     pub(crate) context_tokens: Option<u64>,
@@ -95,6 +97,7 @@ impl Agent {
             max_tokens: None,
             extra: Map::new(),
             wall_clock: None,
+            wall_clock_spent: Duration::ZERO,
             continuation: Continuation::Auto,
             pinned: None,
             context_tokens: None,
@@ -150,6 +153,7 @@ pub struct AgentBuilder {
     max_tokens: Option<u64>,
     extra: Map<String, Json>,
     wall_clock: Option<Duration>,
+    wall_clock_spent: Duration,
     continuation: Continuation,
     pinned: Option<Pinned>,
     context_tokens: Option<u64>,
@@ -219,6 +223,12 @@ impl AgentBuilder {
         self
     }
 
+    /// Says how much of that is over already when a turn begins, such as with starting its tools.
+    pub fn wall_clock_spent(mut self, spent: Duration) -> Self {
+        self.wall_clock_spent = spent;
+        self
+    }
+
     /// Sets how an answer that broke off is gone on with.
     pub fn continuation(mut self, continuation: Continuation) -> Self {
         self.continuation = continuation;
@@ -280,6 +290,7 @@ impl AgentBuilder {
                 extra: self.extra,
                 settings,
                 wall_clock: self.wall_clock,
+                wall_clock_spent: self.wall_clock_spent,
                 continuation: self.continuation,
                 pinned: self.pinned,
                 context_tokens: self.context_tokens,

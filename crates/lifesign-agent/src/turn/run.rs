@@ -269,8 +269,14 @@ impl<'a> Run<'a> {
 
     /// Returns what is left of the turn's wall clock, if it has one.
     pub(super) fn remaining(&self) -> Option<Duration> {
-        let limit = self.agent.terms.wall_clock?;
-        Some(limit.saturating_sub(self.clock.elapsed()))
+        Some(self.limit()?.saturating_sub(self.clock.elapsed()))
+    }
+
+    /// Returns how long the turn may take from its beginning on.
+    fn limit(&self) -> Option<Duration> {
+        let terms = &self.agent.terms;
+        let limit = terms.wall_clock?;
+        Some(limit.saturating_sub(terms.wall_clock_spent))
     }
 
     /// Waits, and ends the turn where somebody stops it or its wall clock runs out meanwhile.
@@ -290,7 +296,7 @@ impl<'a> Run<'a> {
     /// Waits until somebody stops the turn or its wall clock runs out.
     pub(super) async fn stopped(&self) -> Stop {
         let wall = async {
-            match self.agent.terms.wall_clock {
+            match self.limit() {
                 Some(limit) => tokio::time::sleep_until(self.clock.instant(limit)).await,
                 None => std::future::pending().await,
             }

@@ -11,7 +11,6 @@ mod talk;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use lifesign::{Failure, FailureCode, Phase};
 use lifesign_agent::{Agent, Turn, TurnReport};
 
 use self::conversation::{Beginning, Wanted};
@@ -25,11 +24,8 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let mut interrupts = Interrupts::listen().context("signals cannot be received")?;
     let json = args.json;
     let ready = match prepare(args, &mut interrupts).await {
-        Ok(Some(ready)) => ready,
-        Ok(None) => {
-            let failure = Failure::new(FailureCode::Cancelled, Phase::Queued);
-            return ending::conclude_unbegun(&TurnReport::unbegun(&failure), json);
-        }
+        Ok(Prepared::Ready(ready)) => *ready,
+        Ok(Prepared::Unbegun(report)) => return ending::conclude_unbegun(&report, json),
         Err(error) => return ending::refuse(error, None, json),
     };
     let Ready {
@@ -67,19 +63,37 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     code
 }
 
-/// Checks everything and starts what the turn needs; `None` where somebody did not wait for that.
-async fn prepare(args: RunArgs, interrupts: &mut Interrupts) -> anyhow::Result<Option<Ready>> {
+/// What became of the preparations.
+enum Prepared {
+    Ready(Box<Ready>),
+    /// Somebody did not wait for them, or they took all the time that the turn has.
+    Unbegun(TurnReport),
+}
+
+/// Checks everything and starts what the turn needs.
+async fn prepare(args: RunArgs, interrupts: &mut Interrupts) -> anyhow::Result<Prepared> {
     // Standard input, or a file on a slow disk, may keep us waiting; Ctrl-C must not.
     let preparing = tokio::task::spawn_blocking(move || Setup::prepare(&args));
     let setup = tokio::select! {
         biased;
-        () = interrupts.next() => return Ok(None),
+        () = interrupts.next() => return Ok(Prepared::Unbegun(ending::cancelled())),
         prepared = preparing => prepared.context("the turn was not prepared")??,
+    };
+    let wall_clock = setup.wall_clock();
+    let out_of_time = async {
+        match wall_clock {
+            Some(limit) => {
+                tokio::time::sleep(limit).await;
+                ending::out_of_time(limit)
+            }
+            None => std::future::pending().await,
+        }
     };
     tokio::select! {
         biased;
-        () = interrupts.next() => Ok(None),
-        ready = setup.start() => ready.map(Some),
+        () = interrupts.next() => Ok(Prepared::Unbegun(ending::cancelled())),
+        ready = setup.start() => ready.map(|ready| Prepared::Ready(Box::new(ready))),
+        report = out_of_time => Ok(Prepared::Unbegun(report)),
     }
 }
 

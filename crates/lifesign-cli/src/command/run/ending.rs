@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use lifesign::{Failure, FailureCode, Phase};
-use lifesign_agent::{Agent, Transcript, Turn, TurnReport};
+use lifesign::{BoundName, Failure, FailureCode, Phase};
+use lifesign_agent::{Agent, Transcript, Turn, TurnOutcome, TurnReport};
+use lifesign_core::Origin;
 
 use super::show::{self, Shown};
 use crate::interrupts::Interrupts;
@@ -70,6 +72,25 @@ pub(super) fn conclude(
     } else {
         UNWRITTEN
     }))
+}
+
+/// Returns the result of a turn that somebody stopped before it began.
+pub(super) fn cancelled() -> TurnReport {
+    TurnReport::unbegun(&Failure::new(FailureCode::Cancelled, Phase::Queued))
+}
+
+/// Returns the result of a turn whose wall clock ran out while its tool servers were starting.
+pub(super) fn out_of_time(limit: Duration) -> TurnReport {
+    let mut failure = Failure::new(FailureCode::WallClock, Phase::Queued);
+    failure.bound = Some(BoundName::WallClock);
+    failure.origin = Some(Origin::Call);
+    failure.limit = Some(limit);
+    failure.named_setting = Some("wall_clock".to_owned());
+    failure.detail = Some("tool servers were starting".to_owned());
+    TurnReport {
+        outcome: TurnOutcome::WallTimeout,
+        ..TurnReport::unbegun(&failure)
+    }
 }
 
 /// Says that a turn did not begin, or that nobody knows how it ended.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lifesign::CallRequest;
+use lifesign::clock::CallClock;
 use lifesign_agent::tools::Toolbox as _;
 use lifesign_agent::tools::mcp::Sampler;
 use lifesign_agent::{Agent, AgentBuilder, Resend, raise_tries};
@@ -26,6 +27,7 @@ pub(super) struct Setup {
     builder: AgentBuilder,
     sampler: Sampler,
     wanted: Wanted,
+    wall_clock: Option<Duration>,
     transcript: Option<PathBuf>,
     supplies: Supplies,
     journal: Option<CallJournal>,
@@ -114,12 +116,22 @@ impl Setup {
             builder,
             sampler,
             wanted,
+            wall_clock,
             transcript: args.transcript.clone(),
             supplies,
             journal,
             form: loaded.log(),
             level,
         })
+    }
+
+    /// Returns the wall clock that what is started here is part of: that of the one turn, if there is
+    /// but one.
+    pub(super) const fn wall_clock(&self) -> Option<Duration> {
+        match self.wanted {
+            Wanted::Turn(_) => self.wall_clock,
+            Wanted::Talk { .. } => None,
+        }
     }
 
     /// Starts the servers of tools, and returns the agent.
@@ -129,8 +141,13 @@ impl Setup {
     /// Dropping the future kills what was started.
     pub(super) async fn start(self) -> anyhow::Result<Ready> {
         let log = Log::start(self.form, self.level)?;
+        let clock = CallClock::start();
+        let is_timed = self.wall_clock().is_some();
         let stock = self.supplies.start(self.sampler).await?;
         let mut builder = self.builder;
+        if is_timed {
+            builder = builder.wall_clock_spent(clock.elapsed());
+        }
         let tools = stock.tools();
         if !tools.tools().is_empty() {
             builder = builder.tools(tools);

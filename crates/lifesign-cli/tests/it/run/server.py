@@ -64,6 +64,7 @@ def call(request):
 
 
 print("server for tests says hello", file=sys.stderr, flush=True)
+time.sleep(float(os.environ.get("STARTS_AFTER", "0")))
 while True:
     request = receive()
     method = request.get("method")

@@ -191,6 +191,53 @@ fn while_a_server_does_not_come_up() {
     assert!(provider.requests().is_empty());
 }
 
+/// Servers had as long as they liked, whatever the turn was allowed.
+#[test]
+fn by_its_wall_clock_while_a_server_does_not_come_up() {
+    let place = Place::new();
+    let server = json!({"command": "sleep", "args": ["60"]});
+    let config = json!({"mcpServers": {"slow": server}}).to_string();
+    let servers = place.write("mcp.json", &config);
+    let provider = Provider::script("answer \"ok\"");
+    let limit = ["--wall-clock", "300ms", "--mcp", servers.to_str().unwrap()];
+
+    let ran = start(&provider, &place, &limit).wait();
+
+    ran.assert_code(6);
+    let report = ran.turn_report();
+    assert_eq!(report["outcome"], "wall_timeout");
+    assert_eq!(report["failure"]["setting"], "wall_clock");
+    assert_eq!(
+        report["sentence"],
+        "The 300 ms you allowed ran out before the answer began; ask for less or allow more."
+    );
+    assert_eq!(
+        (&report["turn"], &report["counts"]["turns"]),
+        (&json!(0), &json!(0))
+    );
+    assert!(ran.took < Duration::from_secs(5), "{:?}", ran.took);
+    assert!(provider.requests().is_empty());
+}
+
+/// A turn whose servers take long to start has less time left.
+#[test]
+fn by_its_wall_clock_that_began_before_its_servers() {
+    let place = Place::new();
+    let Some(servers) = place.servers("tests", &json!({"env": {"STARTS_AFTER": "2"}})) else {
+        return;
+    };
+    let provider = Provider::script("hold");
+    let limit = ["--wall-clock", "4s", "--mcp", servers.to_str().unwrap()];
+
+    let ran = start(&provider, &place, &limit).wait();
+
+    ran.assert_code(6);
+    let report = ran.turn_report();
+    assert_eq!(report["failure"]["limit_ms"], 4_000);
+    let elapsed = report["times_ms"]["elapsed"].as_u64().unwrap();
+    assert!(elapsed < 2_500, "{elapsed}");
+}
+
 #[test]
 fn whom_we_wait_for_is_told() {
     let place = Place::new();
