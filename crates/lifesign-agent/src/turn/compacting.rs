@@ -97,8 +97,11 @@ impl Run<'_> {
         {
             Ok(answered) => answered,
             Err(CallFailed { failed, by_turn }) => {
-                let failure = failed.failure;
+                let mut failure = failed.failure;
                 if by_turn {
+                    // What was coming was the summary. The answer had not begun.
+                    failure.phase = Phase::BeforeContent;
+                    failure.partial = false;
                     return Err(Stop::OutOfTime(Box::new(failure)));
                 }
                 if failure.code == FailureCode::Cancelled {

@@ -257,6 +257,43 @@ async fn a_summary_that_ends_with_a_question_is_asked_for_in_the_same_message() 
     played.assert_sound();
 }
 
+/// The person was told that the answer had been coming.
+#[tokio::test]
+async fn a_turn_that_runs_out_of_time_in_a_summary_does_not_say_that_its_answer_was_coming() {
+    let mut transcript = Transcript::in_memory();
+    let said = Said {
+        text: "x".repeat(4_000),
+        ..Said::default()
+    };
+    for entry in [
+        user(1, "first"),
+        Entry::Answer(said.clone()),
+        user(2, "second"),
+        Entry::Answer(said),
+    ] {
+        transcript.append(entry).await.unwrap();
+    }
+    // Some servers stream whatever was asked for.
+    let script = r#"status 200 sse; repeat 0.02 { delta {"content":"word "} } forever"#;
+    let played = Case::new(script)
+        .with(|builder| {
+            builder
+                .context_tokens(1_600)
+                .transcript(transcript)
+                .wall_clock(Duration::from_millis(300))
+        })
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("wall_timeout", 6), "{:?}", played.report);
+    assert_eq!(
+        played.report.sentence.as_deref(),
+        Some("The 300 ms you allowed ran out before the answer began; ask for less or allow more.")
+    );
+    assert_eq!(played.report.text, "");
+    played.assert_sound();
+}
+
 fn user(turn: u32, text: &str) -> Entry {
     Entry::User {
         turn,
