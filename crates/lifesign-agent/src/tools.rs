@@ -31,6 +31,11 @@ pub trait Toolbox: Send + Sync {
     /// Returns the tools that there are now, in a stable order.
     fn tools(&self) -> Vec<ToolSpec>;
 
+    /// Says why a call cannot be begun; `None` where it can. It counts then as one that was not run.
+    fn refuse(&self, _call: &ToolCall) -> Option<ToolResult> {
+        None
+    }
+
     /// Runs one call to its end.
     ///
     /// A failure of the tool is a result, never an error. `progress` is told how far the tool is,

@@ -145,15 +145,11 @@ impl Toolset {
         let Some((owner, spec)) = self.owner_of(&call.name) else {
             return self.unknown(&call.name);
         };
-        // A model that wants nothing of a tool may say just nothing.
+        if let Some(refused) = misfit(&spec, &call) {
+            return refused;
+        }
         if call.arguments.is_null() {
             call.arguments = Value::Object(Map::new());
-        }
-        if let Some(misfit) = arguments::misfit(&spec.parameters, &call.arguments) {
-            return ToolResult::error(format!(
-                "arguments of {} do not fit its schema, so it was not run: {misfit}",
-                spec.name
-            ));
         }
         let limit = spec.timeout.or(self.limits.timeout);
         let work = owner.toolbox.call(call, progress);
@@ -201,6 +197,13 @@ impl Toolbox for Toolset {
         all.filter(|spec| names.insert(spec.name.clone())).collect()
     }
 
+    fn refuse(&self, call: &ToolCall) -> Option<ToolResult> {
+        match self.owner_of(&call.name) {
+            Some((owner, spec)) => misfit(&spec, call).or_else(|| owner.toolbox.refuse(call)),
+            None => Some(self.unknown(&call.name)),
+        }
+    }
+
     fn call(&self, call: ToolCall, progress: ProgressSink) -> ToolFuture<'_> {
         Box::pin(self.run(call, progress))
     }
@@ -221,6 +224,22 @@ impl fmt::Debug for Toolset {
             .field("limits", &self.limits)
             .finish()
     }
+}
+
+/// Returns the result of a call whose arguments do not fit.
+fn misfit(spec: &ToolSpec, call: &ToolCall) -> Option<ToolResult> {
+    // A model that wants nothing of a tool may say just nothing.
+    let nothing = Value::Object(Map::new());
+    let said = if call.arguments.is_null() {
+        &nothing
+    } else {
+        &call.arguments
+    };
+    let misfit = arguments::misfit(&spec.parameters, said)?;
+    Some(ToolResult::error(format!(
+        "arguments of {} do not fit its schema, so it was not run: {misfit}",
+        spec.name
+    )))
 }
 
 /// The setting of [`ToolLimits::timeout`].

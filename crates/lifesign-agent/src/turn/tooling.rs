@@ -72,7 +72,15 @@ impl Run<'_> {
             let runnable = match (arguments(&call), self.agent.toolbox.clone()) {
                 (None, _) => Err(refused(UNREADABLE_CALL)),
                 (Some(arguments), Some(toolbox)) if knows(specs, &call.name) => {
-                    Ok((arguments, toolbox))
+                    let wanted = tools::ToolCall {
+                        id: call.id.clone(),
+                        name: call.name.clone(),
+                        arguments,
+                    };
+                    match toolbox.refuse(&wanted) {
+                        Some(refused) => Err(refused),
+                        None => Ok((wanted, toolbox)),
+                    }
                 }
                 _ => Err(refused(&format!("There is no tool `{}`.", call.name))),
             };
@@ -81,7 +89,7 @@ impl Run<'_> {
                     self.books.counts.tool_failures += 1;
                     self.tell_result(call.id, result, Duration::ZERO).await?;
                 }
-                Ok((arguments, toolbox)) => {
+                Ok((wanted, toolbox)) => {
                     self.append(Entry::ToolBegan {
                         id: call.id.clone(),
                         name: call.name.clone(),
@@ -90,11 +98,6 @@ impl Run<'_> {
                     self.books.counts.tool_calls += 1;
                     unfinished.push(call.id.clone());
                     let sink = progress.begin(&call.id);
-                    let wanted = tools::ToolCall {
-                        id: call.id.clone(),
-                        name: call.name.clone(),
-                        arguments,
-                    };
                     self.emit(AgentEvent::ToolBegan { call });
                     running.push(run(toolbox, wanted, sink));
                 }

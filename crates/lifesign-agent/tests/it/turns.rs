@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use lifesign::{CallEvent, Wire};
 use lifesign_agent::tools::{
-    ProgressSink, ToolCall, ToolFuture, ToolProgress, ToolResult, ToolSpec, Toolbox,
+    ProgressSink, ToolCall, ToolFuture, ToolProgress, ToolResult, ToolSpec, Toolbox, Toolset,
 };
-use lifesign_agent::{AgentEvent, NudgeRule};
+use lifesign_agent::{AgentEvent, Entry, NudgeRule};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -440,5 +440,42 @@ async fn a_tool_that_is_stopped_is_told_as_unknown_and_the_rest_as_not_run() {
     // Neither the tool that was stopped nor the one that was never asked has failed.
     let counts = played.report.counts;
     assert_eq!((counts.tool_calls, counts.tool_failures), (2, 0));
+    played.assert_sound();
+}
+
+/// What never reached its tool was counted, and written down, as a call that had run.
+#[tokio::test]
+async fn a_call_whose_arguments_do_not_fit_is_not_begun() {
+    let tools = Arc::new(Tools::default());
+    let toolset = Toolset::new()
+        .with("the tests", Arc::clone(&tools) as _)
+        .unwrap();
+    let script = format!(
+        "attempt 1: {}\nattempt 2: answer \"ok\"",
+        calls(&[("c1", "write", json!([1])), ("c2", "write", json!({}))])
+    );
+    let played = Case::new(&script)
+        .with(|builder| builder.tools(Arc::new(toolset)))
+        .play()
+        .await;
+
+    assert_eq!(played.outcome(), ("completed", 0), "{:?}", played.report);
+    let counts = played.report.counts;
+    assert_eq!((counts.tool_calls, counts.tool_failures), (1, 1));
+    assert_eq!(tools.asked(), ["c2 write"]);
+    let begun: Vec<_> = played
+        .entries()
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::ToolBegan { id, .. } => Some(id.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(begun, ["c2"]);
+    let told = played.sent(1)["messages"][2]["content"].to_string();
+    assert!(
+        told.contains("do not fit its schema, so it was not run"),
+        "{told}"
+    );
     played.assert_sound();
 }

@@ -153,7 +153,7 @@ fn a_server_is_started_asked_and_ended() {
         (&report["text"], ran.stderr.as_str()),
         (&json!("Done."), "")
     );
-    assert_eq!(report["counts"]["tool_calls"], 3);
+    assert_eq!(report["counts"]["tool_calls"], 2);
     assert_eq!(report["counts"]["tool_failures"], 1);
     assert_eq!(told(&provider), "s3cret");
     let sent = provider.requests()[1].json();
