@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use rmcp::model::{PaginatedRequestParams, Tool};
 use rmcp::{Peer, RoleClient};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
 use super::config::McpServerConfig;
@@ -73,7 +73,7 @@ impl Listing {
     /// Returns those that the file asks for.
     fn chosen(&self, listed: Vec<Listed>) -> Result<Vec<Listed>, String> {
         let Some(wanted) = &self.config.tools else {
-            return Ok(listed);
+            return check(listed);
         };
         for (place, name) in wanted.iter().enumerate() {
             if !listed.iter().any(|tool| tool.name == *name) {
@@ -86,7 +86,7 @@ impl Listing {
             }
         }
         let is_wanted = |tool: &Listed| wanted.contains(&tool.name);
-        Ok(listed.into_iter().filter(is_wanted).collect())
+        check(listed.into_iter().filter(is_wanted).collect())
     }
 
     fn spec(&self, tool: &Tool) -> Listed {
@@ -96,7 +96,7 @@ impl Listing {
             spec: ToolSpec {
                 name: name_for_models(&self.config.prefix, &tool.name),
                 description: description.map(str::to_owned),
-                parameters: Value::Object(tool.input_schema.as_ref().clone()),
+                parameters: parameters(tool.input_schema.as_ref().clone()),
                 timeout: self.config.timeout,
                 // What changes nothing gets in nobody's way.
                 is_parallel: annotations.is_some_and(|hints| hints.read_only_hint == Some(true)),
@@ -110,11 +110,41 @@ impl Listing {
 fn name_for_models(prefix: &str, name: &str) -> String {
     let clean = |c| if super::is_name_char(c) { c } else { '_' };
     let all = prefix.chars().chain(name.chars().map(clean));
-    all.take(LONGEST_NAME).collect()
+    let named: String = all.take(LONGEST_NAME).collect();
+    if named.is_empty() {
+        NAMELESS.to_owned()
+    } else {
+        named
+    }
+}
+
+/// Returns a schema that every provider takes: arguments are an object, also where it does not say so.
+fn parameters(mut schema: Map<String, Value>) -> Value {
+    schema
+        .entry("type")
+        .or_insert_with(|| Value::from("object"));
+    Value::Object(schema)
+}
+
+/// Refuses a tool of which providers refuse every call, because its arguments are no object.
+fn check(listed: Vec<Listed>) -> Result<Vec<Listed>, String> {
+    for tool in &listed {
+        let kind = &tool.spec.parameters["type"];
+        if kind != "object" {
+            return Err(format!(
+                "has a tool {:?} whose inputSchema is of the type {kind}; a model gives an object, \
+                 and no provider takes a tool that wants anything else (`tools` leaves it out)",
+                tool.name,
+            ));
+        }
+    }
+    Ok(listed)
 }
 
 /// A server that has more tools than that is not listing tools.
 const MOST_PAGES: usize = 100;
+
+const NAMELESS: &str = "nameless";
 
 /// What `OpenAI` takes; others take more.
 const LONGEST_NAME: usize = 64;
@@ -122,6 +152,7 @@ const LONGEST_NAME: usize = 64;
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
+    use serde_json::json;
 
     use super::*;
 
@@ -130,5 +161,39 @@ mod tests {
         assert_eq!(name_for_models("fs_", "read-file"), "fs_read-file");
         assert_eq!(name_for_models("", "a.b/c d"), "a_b_c_d");
         assert_eq!(name_for_models("p", &"x".repeat(80)).len(), 64);
+        assert_eq!(name_for_models("", ""), "nameless");
+    }
+
+    /// One tool that a provider does not take has it refuse every call.
+    #[test]
+    fn a_schema_is_one_of_an_object_or_its_tool_is_refused_by_name() {
+        let listed = |schema: Value| {
+            let Value::Object(schema) = schema else {
+                unreachable!()
+            };
+            let spec = ToolSpec {
+                name: "look".to_owned(),
+                description: None,
+                parameters: parameters(schema),
+                timeout: None,
+                is_parallel: false,
+            };
+            check(vec![Listed {
+                spec,
+                name: "look".to_owned(),
+            }])
+        };
+
+        let unsaid = listed(json!({"properties": {}})).unwrap();
+        assert_eq!(
+            unsaid[0].spec.parameters,
+            json!({"properties": {}, "type": "object"})
+        );
+        assert!(listed(json!({"type": "object"})).is_ok());
+        let refused = listed(json!({"type": "string"})).unwrap_err();
+        assert!(
+            refused.starts_with("has a tool \"look\" whose inputSchema is of the type \"string\""),
+            "{refused}"
+        );
     }
 }
