@@ -67,7 +67,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 enum Prepared {
     Ready(Box<Ready>),
     /// Somebody did not wait for them, or they took all the time that the turn has.
-    Unbegun(TurnReport),
+    Unbegun(Box<TurnReport>),
 }
 
 /// Checks everything and starts what the turn needs.
@@ -76,7 +76,7 @@ async fn prepare(args: RunArgs, interrupts: &mut Interrupts) -> anyhow::Result<P
     let preparing = tokio::task::spawn_blocking(move || Setup::prepare(&args));
     let setup = tokio::select! {
         biased;
-        () = interrupts.next() => return Ok(Prepared::Unbegun(ending::cancelled())),
+        () = interrupts.next() => return Ok(Prepared::Unbegun(Box::new(ending::cancelled()))),
         prepared = preparing => prepared.context("the turn was not prepared")??,
     };
     let wall_clock = setup.wall_clock();
@@ -91,9 +91,9 @@ async fn prepare(args: RunArgs, interrupts: &mut Interrupts) -> anyhow::Result<P
     };
     tokio::select! {
         biased;
-        () = interrupts.next() => Ok(Prepared::Unbegun(ending::cancelled())),
+        () = interrupts.next() => Ok(Prepared::Unbegun(Box::new(ending::cancelled()))),
         ready = setup.start() => ready.map(|ready| Prepared::Ready(Box::new(ready))),
-        report = out_of_time => Ok(Prepared::Unbegun(report)),
+        report = out_of_time => Ok(Prepared::Unbegun(Box::new(report))),
     }
 }
 

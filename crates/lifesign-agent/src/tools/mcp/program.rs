@@ -39,7 +39,12 @@ impl Program {
     ) -> Result<(Self, Pipes), String> {
         let spawned = ProcessGroup::spawn(command.stdin(Stdio::piped()), &[]);
         let mut group = spawned.map_err(|error| {
-            let program = command.as_std().get_program().to_string_lossy();
+            let command = command.as_std();
+            // The system says the same of a program and of a directory that are not there.
+            let program = match command.get_current_dir().filter(|dir| !dir.is_dir()) {
+                Some(dir) => format!("cwd {}", dir.display()),
+                None => command.get_program().display().to_string(),
+            };
             format!("cannot be started: {program}: {error}")
         })?;
         let (Some(stdin), Some(stdout), Some(stderr)) =

@@ -85,7 +85,14 @@ impl Supplies {
             let owner = format!("tool server {}", server.name());
             tools = tools
                 .with(owner, Arc::clone(server) as _)
-                .context("--mcp; a `prefix` tells a server's tools from others")?;
+                .map_err(|taken| {
+                    let helps = taken.first != taken.second;
+                    anyhow::Error::new(taken).context(if helps {
+                        "--mcp; a `prefix` tells a server's tools from others"
+                    } else {
+                        "--mcp"
+                    })
+                })?;
         }
         Ok(Stock { tools, servers })
     }

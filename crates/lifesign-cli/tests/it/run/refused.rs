@@ -200,6 +200,16 @@ fn a_server_that_does_not_start_is_named_with_its_last_words_and_nothing_is_sent
     turn(&["no-such-program"]).run().assert_refused(
         "tool server files cannot be started: no-such-program: No such file or directory (os error 2)",
     );
+    // The system's words for it are those for a program that is not there.
+    let elsewhere = json!({"command": "true", "cwd": "/no/such/place"});
+    let text = json!({"mcpServers": {"files": elsewhere}}).to_string();
+    Program::turn(&provider.url())
+        .args(&["--prompt", "go", "--mcp"])
+        .args(&[place.write("mcp.json", &text)])
+        .run()
+        .assert_refused(
+            "tool server files cannot be started: cwd /no/such/place: No such file or directory (os error 2)",
+        );
     let report = turn(&["sh", "-c", "exit 7"]).json().run().turn_report();
     assert_eq!(report["failure"]["code"], "refused_setting");
     assert_eq!(
@@ -229,4 +239,17 @@ fn two_tools_of_one_name_are_refused_with_what_helps() {
         "--mcp; a `prefix` tells a server's tools from others: tool \"echo\" is offered by tool \
          server tests and by tool server twin: a name may be there once",
     );
+
+    // Within one server a prefix tells nothing apart.
+    let Some(servers) = place.servers("tests", &json!({"env": {"ECHOES": "1"}})) else {
+        return;
+    };
+    Program::turn("http://127.0.0.1:9")
+        .args(&["--prompt", "go", "--mcp"])
+        .args(&[&servers])
+        .run()
+        .assert_refused(
+            "--mcp: tool \"echo\" is offered by tool server tests and by tool server tests: a name \
+             may be there once",
+        );
 }

@@ -78,6 +78,8 @@ while True:
             {"name": name, "inputSchema": {"type": "object", "properties": fields, "required": list(fields)}}
             for name, fields in TOOLS.items()
         ]
+        if "ECHOES" in os.environ:
+            tools.append(tools[0])
         send({"id": request["id"], "result": {"tools": tools}})
     elif method == "tools/call":
         call(request)
