@@ -9,6 +9,10 @@ use super::names::{Names, builtin_tools, log_levels};
 
 /// Whom to ask, what for, and with which tools.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag that somebody gives or not"
+)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -38,6 +42,9 @@ pub(crate) struct RunArgs {
     /// Go on with the turn of --transcript that did not end, or that waits for a limit to reset.
     #[arg(long, requires = "transcript")]
     pub(crate) resume: bool,
+    /// Go on with --resume also before the limit has reset that the turn waits for.
+    #[arg(long, requires = "resume")]
+    pub(crate) now: bool,
     /// Where what you say in a talk is kept for the next one, or `off`. Default: the file
     /// `lifesign/history` in `XDG_STATE_HOME` or `~/.local/state`.
     #[arg(long, value_name = "FILE")]

@@ -1,6 +1,7 @@
 //! `lifesign run`: turns of an agent, on a terminal or unattended.
 
 mod conversation;
+mod early;
 mod ending;
 mod flags;
 mod setup;
@@ -100,6 +101,6 @@ async fn prepare(args: RunArgs, interrupts: &mut Interrupts) -> anyhow::Result<P
 fn begin(agent: &mut Agent, beginning: Beginning) -> anyhow::Result<Turn<'_>> {
     match beginning {
         Beginning::Say(text) => Ok(agent.turn(text)),
-        Beginning::Resume => agent.resume().context("there is no turn to go on with"),
+        Beginning::Resume { .. } => agent.resume().context("there is no turn to go on with"),
     }
 }

@@ -4,14 +4,14 @@ use std::fs;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use lifesign::clock;
 use lifesign_agent::{Entry, Transcript, TranscriptError};
 use lifesign_core::{SettingError, Value};
 
+use super::early::Early;
 use super::talk;
 use crate::args::RunArgs;
 use crate::command::prompt;
-use crate::output::{note, second};
+use crate::output::note;
 
 /// What is wanted of a conversation.
 #[derive(Debug)]
@@ -50,14 +50,17 @@ pub(super) enum Beginning {
     /// Somebody says this.
     Say(String),
     /// The transcript holds the beginning.
-    Resume,
+    Resume {
+        /// Whether a limit is not waited for.
+        now: bool,
+    },
 }
 
 impl Beginning {
     /// Reads it from wherever the arguments say.
     fn read(args: &RunArgs) -> anyhow::Result<Self> {
         if args.resume {
-            return Ok(Self::Resume);
+            return Ok(Self::Resume { now: args.now });
         }
         let text = match (&args.prompt, &args.task) {
             (Some(text), _) => text.clone(),
@@ -81,7 +84,7 @@ pub(super) fn open(path: Option<&Path>, wanted: &Wanted) -> anyhow::Result<Trans
             .with_accepted("the path of a transcript, or of a file that is not there yet")
             .into());
     }
-    let may_be_new = !matches!(wanted, Wanted::Turn(Beginning::Resume));
+    let may_be_new = !matches!(wanted, Wanted::Turn(Beginning::Resume { .. }));
     let transcript = match Transcript::open(path) {
         Ok((transcript, repair)) => {
             if let Some(repair) = repair {
@@ -105,8 +108,8 @@ pub(super) fn open(path: Option<&Path>, wanted: &Wanted) -> anyhow::Result<Trans
     Ok(transcript)
 }
 
-/// Refuses to go on with a turn that is over, and says so where one is given up.
-fn check(transcript: &Transcript, path: &Path, beginning: &Beginning) -> Result<(), SettingError> {
+/// Refuses to go on with a turn that is over, or that waits; says so where one is given up.
+fn check(transcript: &Transcript, path: &Path, beginning: &Beginning) -> anyhow::Result<()> {
     let standing = transcript.standing();
     match beginning {
         Beginning::Say(_) if standing.is_open => note(&format!(
@@ -116,23 +119,22 @@ fn check(transcript: &Transcript, path: &Path, beginning: &Beginning) -> Result<
             path.display()
         )),
         Beginning::Say(_) => {}
-        Beginning::Resume if standing.is_open => {}
-        Beginning::Resume => match standing.wake_at {
-            Some(at) if at > clock::timestamp() => note(&format!(
-                "note: the limit resets at {}, which is not reached yet",
-                second(at)
-            )),
-            Some(_) => {}
-            None => {
-                let problem = match how_it_ended(transcript) {
-                    Some(how) => format!("the last turn of {} is over: {how}", path.display()),
-                    None => format!("no turn has begun in {}", path.display()),
-                };
-                return Err(SettingError::new("--resume", problem)
-                    .with_accepted("a transcript whose last turn did not end or waits for a limit")
-                    .with_hint("give a prompt instead to begin the next turn"));
+        Beginning::Resume { .. } if standing.is_open => {}
+        Beginning::Resume { now } if standing.wake_at.is_some() => {
+            if let Some(early) = Early::find(transcript).filter(|_| !now) {
+                return Err(early.into());
             }
-        },
+        }
+        Beginning::Resume { .. } => {
+            let problem = match how_it_ended(transcript) {
+                Some(how) => format!("the last turn of {} is over: {how}", path.display()),
+                None => format!("no turn has begun in {}", path.display()),
+            };
+            return Err(SettingError::new("--resume", problem)
+                .with_accepted("a transcript whose last turn did not end or waits for a limit")
+                .with_hint("give a prompt instead to begin the next turn")
+                .into());
+        }
     }
     Ok(())
 }

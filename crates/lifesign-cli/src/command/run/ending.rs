@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use lifesign::{BoundName, Failure, FailureCode, Phase};
 use lifesign_agent::{Agent, Transcript, Turn, TurnOutcome, TurnReport};
-use lifesign_core::Origin;
+use lifesign_core::{Origin, SettingError};
 
+use super::early::Early;
 use super::show::{self, Shown};
 use crate::interrupts::Interrupts;
 use crate::output::{UNWRITTEN, Unwritten, complain, note, one_line, print_line, second};
@@ -109,10 +110,24 @@ pub(super) fn refuse(
     transcript: Option<&Transcript>,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
+    if let Some(early) = error.downcast_ref::<Early>() {
+        if json {
+            print(early.report())?;
+        } else {
+            note(&early.to_string());
+        }
+        return Ok(ExitCode::from(early.report().exit_code()));
+    }
     if !json || error.is::<Unwritten>() {
         return Err(error);
     }
-    let failure = refusal(one_line(&error));
+    let mut failure = refusal(one_line(&error));
+    // A program can tell by it what it has to do, such as nothing where no turn is open.
+    let setting = error.chain().find_map(|cause| cause.downcast_ref());
+    if let Some(SettingError { field, hint, .. }) = setting {
+        failure.named_setting = Some(field.to_string()).filter(|field| !field.is_empty());
+        failure.advice = hint.as_deref().map(str::to_owned);
+    }
     print(&match transcript {
         Some(transcript) => of(transcript, &failure),
         None => TurnReport::unbegun(&failure),

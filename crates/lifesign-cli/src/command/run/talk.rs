@@ -20,9 +20,10 @@ use lifesign_agent::{Agent, Standing, Turn, TurnReport};
 use self::command::Command;
 pub(super) use self::history::usual_file;
 use self::prompt::{HOW_TO_LEAVE, Prompt, Read};
+use super::early::{Early, waits};
 use super::show::show;
 use crate::interrupts::{Interrupts, Wish};
-use crate::output::{UNWRITTEN, note, plain, print_line, second};
+use crate::output::{UNWRITTEN, note, plain, print_line};
 
 /// What a conversation is had with beside the agent.
 pub(super) struct Equipment {
@@ -59,6 +60,10 @@ pub(super) async fn talk(
             None if text.trim().is_empty() => continue,
             None => agent.turn(text),
             Some(Ok(Command::Resume)) => {
+                if Early::find(agent.transcript()).is_some() {
+                    offer_to_go_on(agent);
+                    continue;
+                }
                 if let Some(turn) = agent.resume() {
                     turn
                 } else {
@@ -146,8 +151,8 @@ fn offer(standing: &Standing, now: Timestamp) -> Option<String> {
                 .to_owned(),
         ),
         Some(at) => Some(format!(
-            "The last turn waits for a limit that is reset at {}; /resume goes on with it then.",
-            second(at)
+            "The last turn {}; /resume goes on with it then.",
+            waits(at)
         )),
         None => None,
     }

@@ -127,7 +127,7 @@ fn a_tool_that_ran_when_its_program_was_killed_is_not_run_again() {
 }
 
 #[test]
-fn a_long_limit_ends_the_program_and_resume_goes_on_when_it_has_reset() {
+fn a_long_limit_ends_the_program_and_nobody_is_asked_before_it_has_reset() {
     let provider = Provider::script(
         "attempt 1: status 429 json [retry-after: 600]; error rate_limit_error; eof\n\
          attempt 2: answer \"At last.\"",
@@ -142,9 +142,34 @@ fn a_long_limit_ends_the_program_and_resume_goes_on_when_it_has_reset() {
             place.path("talk.jsonl").display()
         ));
 
-    let ran = turn(&provider, &place).args(&["--resume"]).run();
-    ran.assert_code(0).assert_said("note: the limit resets at ");
-    assert_eq!(ran.stdout, "At last.\n");
+    let before = place.text("talk.jsonl");
+    let early = turn(&provider, &place).args(&["--resume"]).run();
+    early
+        .assert_code(7)
+        .assert_said("the last turn waits for a limit that is reset at 20")
+        .assert_said(": --resume goes on with it then, and with --now all the same\n");
+    let report = turn(&provider, &place)
+        .args(&["--resume"])
+        .json()
+        .run()
+        .turn_report();
+    let failure = &report["failure"];
+    assert_eq!(report["outcome"], "provider_failed");
+    assert_eq!(
+        (&failure["code"], &failure["setting"]),
+        (&json!("exhausted"), &json!("--now"))
+    );
+    assert_eq!(report["wake_at"], failure["resets_at"]);
+    assert!(before.contains(report["wake_at"].as_str().unwrap()));
+    assert_eq!(
+        (&report["turn"], &report["counts"]["calls"]),
+        (&json!(1), &json!(0))
+    );
+    assert_eq!(provider.requests().len(), 1);
+    assert_eq!(place.text("talk.jsonl"), before);
+
+    let ran = turn(&provider, &place).args(&["--resume", "--now"]).run();
+    ran.assert_code(0).assert_told("At last.\n");
     assert_eq!(sent(&provider, 1), ["user: go"]);
 }
 
@@ -183,6 +208,16 @@ fn a_turn_that_is_over_is_not_gone_on_with() {
          did not end or waits for a limit; give a prompt instead to begin the next turn",
         place.path("talk.jsonl").display()
     ));
+    let report = turn(&provider, &place)
+        .args(&["--resume"])
+        .json()
+        .run()
+        .turn_report();
+    assert_eq!(report["failure"]["setting"], "--resume");
+    assert_eq!(
+        report["failure"]["hint"],
+        "give a prompt instead to begin the next turn"
+    );
     assert_eq!(provider.requests().len(), 1);
 }
 
