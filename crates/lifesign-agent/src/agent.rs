@@ -9,6 +9,7 @@ use lifesign::{
 };
 use serde_json::{Map, Value as Json};
 
+use crate::nudge::MOST_NUDGES;
 use crate::policy::{ErrorPolicy, Tiers};
 use crate::recovery::Continuation;
 use crate::tools::Toolbox;
@@ -68,6 +69,27 @@ pub(crate) struct Terms {
     pub(crate) context_tokens: Option<u64>,
     /// How many answers with tool calls a turn may have; 0 for any number.
     pub(crate) max_rounds: u32,
+    pub(crate) names: SettingNames,
+    /// The most reminders to the model in one exchange.
+    pub(crate) reminders: u32,
+}
+
+/// What people set the limits of a turn with: what ran out is told by these names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingNames {
+    /// That of [`AgentBuilder::wall_clock`]. Default: `wall_clock`.
+    pub wall_clock: &'static str,
+    /// That of [`AgentBuilder::max_rounds`]. Default: `max_rounds`.
+    pub max_rounds: &'static str,
+}
+
+impl Default for SettingNames {
+    fn default() -> Self {
+        Self {
+            wall_clock: "wall_clock",
+            max_rounds: "max_rounds",
+        }
+    }
 }
 
 /// A reminder of the host's.
@@ -102,6 +124,8 @@ impl Agent {
             pinned: None,
             context_tokens: None,
             max_rounds: DEFAULT_ROUNDS,
+            names: SettingNames::default(),
+            reminders: MOST_NUDGES,
         }
     }
 
@@ -158,6 +182,8 @@ pub struct AgentBuilder {
     pinned: Option<Pinned>,
     context_tokens: Option<u64>,
     max_rounds: u32,
+    names: SettingNames,
+    reminders: u32,
 }
 
 impl AgentBuilder {
@@ -169,8 +195,9 @@ impl AgentBuilder {
 
     /// Lets the model call these tools. Default: none.
     ///
-    /// Give a [`Toolset`](crate::tools::Toolset) where tools come from elsewhere: it checks arguments,
-    /// and puts limits on how long a tool takes and how much it says.
+    /// Give a [`Toolset`](crate::tools::Toolset), also around a single toolbox: it alone checks arguments
+    /// against the schema, and bounds how long a tool takes and how much it says. A toolbox given bare
+    /// is called with whatever JSON the model wrote, for as long as it likes.
     pub fn tools(mut self, toolbox: Arc<dyn Toolbox>) -> Self {
         self.toolbox = Some(toolbox);
         self
@@ -262,6 +289,20 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets how many times in one exchange the model may be reminded of what it left undone, the host's
+    /// own reminder included: 0 for never, at most 3. Default: 3.
+    pub fn reminders(mut self, most: u32) -> Self {
+        self.reminders = most.min(MOST_NUDGES);
+        self
+    }
+
+    /// Sets by which names limits are told that ran out, where people set them by others than those of
+    /// this builder.
+    pub fn setting_names(mut self, names: SettingNames) -> Self {
+        self.names = names;
+        self
+    }
+
     /// Returns the agent.
     ///
     /// # Errors
@@ -295,6 +336,8 @@ impl AgentBuilder {
                 pinned: self.pinned,
                 context_tokens: self.context_tokens,
                 max_rounds: self.max_rounds,
+                names: self.names,
+                reminders: self.reminders,
             },
             toolbox: self.toolbox,
             policy: self.policy,

@@ -94,6 +94,8 @@ pub enum AgentEvent {
     ToolEnded {
         /// The id of the call.
         id: String,
+        /// The tool, by the name that the model gave.
+        name: String,
         /// What the model is told.
         result: ToolResult,
         /// How long it took.

@@ -44,7 +44,7 @@ pub mod tools;
 mod transcript;
 mod turn;
 
-pub use agent::{Agent, AgentBuilder, raise_tries};
+pub use agent::{Agent, AgentBuilder, SettingNames, raise_tries};
 pub use cancel::Cancel;
 pub use event::{AgentEvent, Alert, Purpose};
 pub use nudge::NudgeRule;

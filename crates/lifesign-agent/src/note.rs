@@ -20,6 +20,11 @@ pub(crate) fn out_of_time(is_repeated: bool) -> String {
     tell("the time allowed for the turn ran out", is_repeated)
 }
 
+/// Returns the note on a turn whose answer nobody took any more.
+pub(crate) fn abandoned() -> String {
+    tell("nobody took the answer any more", false)
+}
+
 /// Returns the note on a turn whose answer was held back.
 pub(crate) fn filtered() -> String {
     tell("the provider's filter stopped the answer", false)

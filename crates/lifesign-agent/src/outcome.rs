@@ -260,16 +260,18 @@ pub(crate) const FILTERED_SENTENCE: &str =
 pub(crate) const FILTERED_PART_SENTENCE: &str =
     "The provider's filter stopped the answer; what had come is kept.";
 
-/// Returns what the person is told where the model called tools in more than `most` answers.
-pub(crate) fn no_more_rounds(most: u32) -> String {
+/// Returns what the person is told where the model called tools in more than `most` answers, which is
+/// set by `name`.
+pub(crate) fn no_more_rounds(most: u32, name: &str) -> String {
     format!(
         "The model called tools in {most} answers without coming to a reply, which is the most that \
-         a turn may have ({MAX_ROUNDS}); allow more or ask for less."
+         a turn may have ({name}); allow more or ask for less."
     )
 }
 
-/// The setting of how many answers with tool calls a turn may have.
-pub(crate) const MAX_ROUNDS: &str = "max_rounds";
+/// What the person is told where nobody took the answer any more.
+pub(crate) const ABANDONED_SENTENCE: &str =
+    "The answer was given up because nobody was taking it any more; what had come is kept.";
 
 /// The exit code of a turn that ended without a reply.
 const NO_REPLY: u8 = 9;

@@ -2,6 +2,7 @@
 
 mod calling;
 mod compacting;
+mod doing;
 mod ending;
 mod progress;
 mod round;

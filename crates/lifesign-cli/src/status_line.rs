@@ -7,7 +7,7 @@ use lifesign::{Clock, Doing, HeartbeatOrigin, Phase, Readings, Snapshot};
 
 /// A line on standard error that is written over itself.
 ///
-/// It is there only where standard error is a terminal; elsewhere every method does nothing.
+/// It is there only where standard error is a terminal that can wipe a row; elsewhere every method does nothing.
 #[derive(Debug)]
 pub(crate) struct StatusLine {
     shown: bool,
@@ -18,7 +18,7 @@ impl StatusLine {
     pub(crate) fn new() -> Self {
         Self {
             shown: false,
-            live: io::stderr().is_terminal(),
+            live: can_be_written_over(),
         }
     }
 
@@ -44,6 +44,11 @@ impl StatusLine {
         write!(io::stderr().lock(), "{WIPE}")?;
         io::stderr().flush()
     }
+}
+
+/// Returns whether standard error is a terminal that can wipe a row.
+pub(crate) fn can_be_written_over() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Returns how many columns a line may have on this terminal without a second row, which could not

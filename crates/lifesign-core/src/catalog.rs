@@ -88,7 +88,8 @@ impl CatalogRow {
 }
 
 impl Hosts {
-    fn contain(self, host: &str) -> bool {
+    /// Returns whether `host` is among them.
+    pub fn contain(self, host: &str) -> bool {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         match self {
             Self::Named(patterns) => patterns.iter().any(|pattern| glob(pattern, &host)),

@@ -7,6 +7,7 @@ use lifesign::{
     Setting, Settings, Tool, clock,
 };
 
+use super::doing::during_call;
 use super::run::Run;
 use crate::event::{AgentEvent, Purpose};
 use crate::recovery::Seam;
@@ -67,7 +68,8 @@ impl Run<'_> {
             && is_limited_by_turn
         {
             by_turn = true;
-            self.blame_turn(&mut failed.failure);
+            let during = during_call(failed.failure.phase);
+            self.blame_turn(&mut failed.failure, during);
         }
         let (attempts, elapsed, report) = match &ended {
             Ok(answered) => (&answered.attempts, answered.elapsed, answered.into()),

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use lifesign::{Failure, FailureCode, FailureReport, GiveUp, clock};
+use lifesign::{Failure, FailureCode, FailureReport, GiveUp, Phase, clock};
+use lifesign_core::duration::human_measured;
 
 use super::run::Run;
 use crate::event::{AgentEvent, Alert};
 use crate::finish;
 use crate::note;
 use crate::outcome::{
-    FILTERED_PART_SENTENCE, FILTERED_SENTENCE, LENGTH_SENTENCE, NO_REPLY_SENTENCE, TurnOutcome,
-    TurnReport, no_more_rounds,
+    ABANDONED_SENTENCE, FILTERED_PART_SENTENCE, FILTERED_SENTENCE, LENGTH_SENTENCE,
+    NO_REPLY_SENTENCE, TurnOutcome, TurnReport, no_more_rounds,
 };
 use crate::transcript::{Ended, Entry, Said, TranscriptError};
 
@@ -50,7 +51,10 @@ impl Run<'_> {
 
     /// Ends a turn in which the model went on calling tools until it might not any more.
     pub(super) async fn end_without_rounds(&mut self) -> Result<TurnReport, TranscriptError> {
-        let sentence = no_more_rounds(self.agent.terms.max_rounds);
+        let sentence = no_more_rounds(
+            self.agent.terms.max_rounds,
+            self.agent.terms.names.max_rounds,
+        );
         let report = TurnReport {
             sentence: Some(sentence),
             ..self.report(TurnOutcome::NoReply)
@@ -64,8 +68,22 @@ impl Run<'_> {
         failure: Failure,
     ) -> Result<TurnReport, TranscriptError> {
         let wake_at = self.schedule(&failure);
-        let note = note::note(&failure, self.is_repeated);
-        let report = self.failed_report(&failure, TurnOutcome::of(&failure), note);
+        let is_stopped = failure.code == FailureCode::Cancelled;
+        let is_abandoned = is_stopped && self.cancel.is_abandoned();
+        let note = if is_abandoned {
+            note::abandoned()
+        } else {
+            note::note(&failure, self.is_repeated)
+        };
+        let mut told = FailureReport::from(&failure);
+        if is_stopped && failure.phase == Phase::Queued {
+            told.message = format!("the turn was stopped {}", self.doing.during());
+        }
+        if is_abandoned {
+            told.message = format!("{}: nobody took the answer any more", told.message);
+            ABANDONED_SENTENCE.clone_into(&mut told.sentence);
+        }
+        let report = self.failed_report(told, TurnOutcome::of(&failure), note);
         self.close(TurnReport { wake_at, ..report }).await
     }
 
@@ -75,14 +93,29 @@ impl Run<'_> {
         failure: Failure,
     ) -> Result<TurnReport, TranscriptError> {
         let note = note::out_of_time(self.is_repeated);
-        let report = self.failed_report(&failure, TurnOutcome::WallTimeout, note);
+        let mut told = FailureReport::from(&failure);
+        if failure.phase == Phase::Queued
+            && let Some(limit) = failure.limit
+        {
+            told.sentence = format!(
+                "The {} you allowed ran out {}; ask for less or allow more.",
+                human_measured(limit),
+                self.doing.told()
+            );
+        }
+        let report = self.failed_report(told, TurnOutcome::WallTimeout, note);
         self.close(report).await
     }
 
-    fn failed_report(&self, failure: &Failure, outcome: TurnOutcome, note: String) -> TurnReport {
+    fn failed_report(
+        &self,
+        failure: FailureReport,
+        outcome: TurnOutcome,
+        note: String,
+    ) -> TurnReport {
         TurnReport {
-            failure: Some(FailureReport::from(failure)),
-            sentence: Some(failure.sentence()),
+            sentence: Some(failure.sentence.clone()),
+            failure: Some(failure),
             note: Some(note),
             ..self.report(outcome)
         }

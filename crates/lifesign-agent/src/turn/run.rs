@@ -8,11 +8,12 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::Beginning;
 use super::compacting::Unsummed;
+use super::doing::Doing;
 use crate::agent::Agent;
 use crate::cancel::Cancel;
 use crate::event::AgentEvent;
 use crate::note;
-use crate::nudge::{self, MOST_NUDGES, Moment, NudgeRule, Situation};
+use crate::nudge::{self, Moment, NudgeRule, Situation};
 use crate::outcome::{Books, TurnOutcome, TurnReport};
 use crate::policy::Below;
 use crate::transcript::{Ended, Entry, NOT_RUN, Ran, Said, TranscriptError, UNKNOWN};
@@ -30,6 +31,8 @@ pub(super) struct Run<'a> {
     pub(super) is_repeated: bool,
     /// Whether the turn was sent again for the answer that is waited for.
     pub(super) is_resent: bool,
+    /// What it is doing beside calling the model.
+    pub(super) doing: Doing,
     /// The last summary that could not be made.
     pub(super) unsummed: Option<Unsummed>,
     /// Rounds of tools since the host's reminder.
@@ -76,6 +79,7 @@ impl<'a> Run<'a> {
             clock: CallClock::start(),
             is_repeated: false,
             is_resent: false,
+            doing: Doing::default(),
             unsummed: None,
             rounds_since_pin: 0,
             events,
@@ -233,7 +237,8 @@ impl<'a> Run<'a> {
 
     async fn remind(&mut self, now: &Situation<'_>) -> Result<bool, Stop> {
         let given = self.agent.transcript.nudges();
-        if given >= MOST_NUDGES {
+        let most = self.agent.terms.reminders;
+        if given >= most {
             return Ok(false);
         }
         let Some((rule, text)) = nudge::find(now) else {
@@ -248,7 +253,7 @@ impl<'a> Run<'a> {
         self.emit(AgentEvent::Nudged {
             rule,
             nudge: given + 1,
-            of: MOST_NUDGES,
+            of: most,
         });
         Ok(true)
     }
@@ -283,6 +288,7 @@ impl<'a> Run<'a> {
     pub(super) async fn wait(&mut self, wait: Duration) -> Result<(), Stop> {
         let began = self.clock.elapsed();
         let until = self.clock.instant(began.saturating_add(wait));
+        self.doing = Doing::Waiting;
         let stopped = tokio::select! {
             biased;
             stop = self.stopped() => Some(stop),
@@ -290,7 +296,11 @@ impl<'a> Run<'a> {
         };
         self.books
             .add_wait(self.clock.elapsed().saturating_sub(began));
-        stopped.map_or(Ok(()), Err)
+        if let Some(stop) = stopped {
+            return Err(stop);
+        }
+        self.doing = Doing::Between;
+        Ok(())
     }
 
     /// Waits until somebody stops the turn or its wall clock runs out.
@@ -323,15 +333,17 @@ impl<'a> Run<'a> {
         let mut failure = Failure::new(FailureCode::WallClock, Phase::Queued);
         failure.bound = Some(BoundName::WallClock);
         failure.origin = Some(Origin::Call);
-        self.blame_turn(&mut failure);
+        self.blame_turn(&mut failure, &self.doing.during());
         Stop::OutOfTime(Box::new(failure))
     }
 
-    /// Says of a wall clock that ran out that it was the turn's: the person allowed all of that, not
-    /// what was left of it for the call.
-    pub(super) fn blame_turn(&self, failure: &mut Failure) {
-        failure.limit = self.agent.terms.wall_clock;
-        failure.named_setting = Some(WALL_CLOCK.to_owned());
+    /// Says of a wall clock that ran out that it was the turn's, and what the turn was doing: the
+    /// person allowed all of that, not what was left of it for the call.
+    pub(super) fn blame_turn(&self, failure: &mut Failure, during: &str) {
+        let terms = &self.agent.terms;
+        failure.limit = terms.wall_clock;
+        failure.named_setting = Some(terms.names.wall_clock.to_owned());
+        failure.detail = Some(format!("the time for the turn ran out {during}"));
     }
 }
 
@@ -341,6 +353,3 @@ fn on_purpose() -> Stop {
         Phase::Queued,
     )))
 }
-
-/// What sets a turn's wall clock. A call's is `bounds.wall_clock`.
-const WALL_CLOCK: &str = "wall_clock";

@@ -9,10 +9,10 @@ use lifesign::ToolCall;
 use lifesign::clock::CallClock;
 use serde_json::{Map, Value};
 
+use super::doing::Doing;
 use super::progress::Progress;
 use super::run::{Run, Stop};
 use crate::event::AgentEvent;
-use crate::outcome::MAX_ROUNDS;
 use crate::tools::{self, ProgressSink, ToolResult, ToolSpec, Toolbox};
 use crate::transcript::{Entry, NOT_RUN, Ran, UNREADABLE_CALL};
 
@@ -38,8 +38,8 @@ impl Run<'_> {
                 None => (self.run_batch(batch, &specs).await, Vec::new()),
             };
             if let Err(stop) = ended {
-                for call in not_run.into_iter().chain(calls) {
-                    self.tell_result(call.id, ToolResult::error(NOT_RUN), Duration::ZERO)
+                for ToolCall { id, name, .. } in not_run.into_iter().chain(calls) {
+                    self.tell_result(id, name, ToolResult::error(NOT_RUN), Duration::ZERO)
                         .await?;
                 }
                 return Err(stop);
@@ -51,12 +51,13 @@ impl Run<'_> {
     /// Tells the model of the calls of its last answer that they are not run, since the turn has had its
     /// `most` rounds.
     pub(super) async fn refuse_open_calls(&mut self, most: u32) -> Result<(), Stop> {
+        let name = self.agent.terms.names.max_rounds;
         for open in self.agent.transcript.standing().open_calls {
             let result = ToolResult::error(format!(
                 "This call was not run: tools were called in {most} answers of this turn, which is \
-                 the most that it may have ({MAX_ROUNDS})."
+                 the most that it may have ({name})."
             ));
-            self.tell_result(open.call.id, result, Duration::ZERO)
+            self.tell_result(open.call.id, open.call.name, result, Duration::ZERO)
                 .await?;
         }
         Ok(())
@@ -87,7 +88,8 @@ impl Run<'_> {
             match runnable {
                 Err(result) => {
                     self.books.counts.tool_failures += 1;
-                    self.tell_result(call.id, result, Duration::ZERO).await?;
+                    self.tell_result(call.id, call.name, result, Duration::ZERO)
+                        .await?;
                 }
                 Ok((wanted, toolbox)) => {
                     self.append(Entry::ToolBegan {
@@ -96,13 +98,14 @@ impl Run<'_> {
                     })
                     .await?;
                     self.books.counts.tool_calls += 1;
-                    unfinished.push(call.id.clone());
+                    unfinished.push((call.id.clone(), call.name.clone()));
                     let sink = progress.begin(&call.id);
                     self.emit(AgentEvent::ToolBegan { call });
                     running.push(run(toolbox, wanted, sink));
                 }
             }
         }
+        self.doing = doing(&unfinished);
         let stopped = loop {
             let next = tokio::select! {
                 biased;
@@ -121,13 +124,15 @@ impl Run<'_> {
             let Some((id, result, elapsed)) = next else {
                 break None;
             };
-            unfinished.retain(|other| *other != id);
+            let at = unfinished.iter().position(|(other, _)| *other == id);
+            let name = at.map(|at| unfinished.remove(at).1).unwrap_or_default();
+            self.doing = doing(&unfinished);
             if let Some(progress) = progress.end(&id) {
                 let id = id.clone();
                 self.emit(AgentEvent::ToolProgress { id, progress });
             }
             self.books.counts.tool_failures += u32::from(result.is_error);
-            self.tell_result(id, result, elapsed).await?;
+            self.tell_result(id, name, result, elapsed).await?;
         };
         drop(running);
         self.books
@@ -135,16 +140,31 @@ impl Run<'_> {
         let Some(stop) = stopped else {
             return Ok(());
         };
-        for id in unfinished {
-            let result = ToolResult::error(stopped_result(&stop));
-            self.tell_result(id, result, Duration::ZERO).await?;
+        for (id, name) in unfinished {
+            let result = ToolResult::error(self.stopped_result(&stop));
+            self.tell_result(id, name, result, Duration::ZERO).await?;
         }
         Err(stop)
+    }
+
+    fn stopped_result(&self, stop: &Stop) -> &'static str {
+        match stop {
+            Stop::OutOfTime(_) => {
+                "This call was stopped while it ran, since the time allowed for the turn had run \
+                 out. How far it got is unknown."
+            }
+            _ if self.cancel.is_abandoned() => {
+                "This call was stopped while it ran, since nobody took the answer any more. How far \
+                 it got is unknown."
+            }
+            _ => "This call was stopped on purpose while it ran. How far it got is unknown.",
+        }
     }
 
     async fn tell_result(
         &mut self,
         id: String,
+        name: String,
         result: ToolResult,
         elapsed: Duration,
     ) -> Result<(), Stop> {
@@ -156,6 +176,7 @@ impl Run<'_> {
         .await?;
         self.emit(AgentEvent::ToolEnded {
             id,
+            name,
             result,
             elapsed,
         });
@@ -195,12 +216,10 @@ fn is_parallel(call: &ToolCall, specs: &[ToolSpec]) -> bool {
         .any(|spec| spec.name == call.name && spec.is_parallel)
 }
 
-const fn stopped_result(stop: &Stop) -> &'static str {
-    match stop {
-        Stop::OutOfTime(_) => {
-            "This call was stopped while it ran, since the time allowed for the turn had run out. \
-             How far it got is unknown."
-        }
-        _ => "This call was stopped on purpose while it ran. How far it got is unknown.",
+/// Returns what a turn is doing that waits for these calls: their ids and tools.
+fn doing(calls: &[(String, String)]) -> Doing {
+    if calls.is_empty() {
+        return Doing::Between;
     }
+    Doing::Tools(calls.iter().map(|(_, name)| name.clone()).collect())
 }

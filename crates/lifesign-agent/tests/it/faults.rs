@@ -106,6 +106,10 @@ async fn a_wall_clock_that_expires() {
     );
     let failure = played.report.failure.as_ref().unwrap();
     assert_eq!(failure.setting.as_deref(), Some("wall_clock"));
+    assert_eq!(
+        failure.message,
+        "the time for the turn ran out in the middle of an answer (wall_clock = 300 ms, call)"
+    );
     assert_eq!(played.short().len(), 3);
     assert!(
         played.report.text.starts_with("xxx"),
@@ -171,7 +175,11 @@ async fn a_wall_clock_that_expires_while_a_tool_runs() {
         ("wall_timeout", 6),
         "wall_clock",
         "the time allowed for the turn ran out.",
-        "The 300 ms you allowed ran out",
+        "The 300 ms you allowed ran out while a tool was running; ask for less or allow more.",
+    );
+    assert_eq!(
+        played.report.failure.as_ref().unwrap().message,
+        "the time for the turn ran out while tool `hang` ran (wall_clock = 300 ms, call)"
     );
     assert_eq!(
         played.short()[2..],

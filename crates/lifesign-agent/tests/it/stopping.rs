@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lifesign::{CallEvent, Client, Upstream, Wire};
 use lifesign_agent::tools::{ProgressSink, ToolCall, ToolFuture, ToolResult, ToolSpec, Toolbox};
-use lifesign_agent::{Agent, AgentEvent, Cancel, Counts, Entry, Resend};
+use lifesign_agent::{Agent, AgentEvent, Cancel, Counts, Entry, Resend, TurnReport};
 use lifesign_standin::Standin;
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -336,6 +336,76 @@ async fn no_tool_begins_once_the_turn_is_stopped() {
         })
         .collect();
     assert_eq!(told, ["done", "This call was not run."]);
+}
+
+/// Stops a turn in which a tool hangs, and returns how it ended and what the model is told of the tool.
+async fn stopped_in_a_tool(stop: fn(&Cancel)) -> (TurnReport, String) {
+    let script = calls(&[("c1", "hang", json!({}))]);
+    let standin = Standin::script(&script).unwrap().start().await.unwrap();
+    let upstream = Upstream::new(Wire::OPENAI_CHAT, &standin.url()).unwrap();
+    let mut agent = Agent::builder(Client::new().unwrap(), upstream, "m")
+        .tools(Arc::new(Tools::default()))
+        .build()
+        .unwrap();
+    let mut turn = agent.turn("go");
+    let cancel = turn.canceller();
+    let report = loop {
+        match turn.next().await.unwrap().unwrap() {
+            AgentEvent::ToolBegan { .. } => stop(&cancel),
+            AgentEvent::Ended(report) => break *report,
+            _ => {}
+        }
+    };
+    drop(turn);
+    let entries = agent.transcript().entries().iter();
+    let mut told = entries.filter_map(|entry| match entry {
+        Entry::ToolEnded(ran) => Some(ran.text.clone()),
+        _ => None,
+    });
+    (report, told.next().unwrap())
+}
+
+#[tokio::test]
+async fn a_turn_that_is_stopped_in_a_tool_says_so() {
+    let (report, told) = stopped_in_a_tool(Cancel::cancel).await;
+
+    assert_eq!(
+        report.failure.unwrap().message,
+        "the turn was stopped while tool `hang` ran"
+    );
+    assert!(
+        told.starts_with("This call was stopped on purpose"),
+        "{told}"
+    );
+}
+
+/// A reader that had gone was told of as somebody who had stopped the turn on purpose.
+#[tokio::test]
+async fn a_turn_whose_answer_nobody_takes_was_stopped_by_nobody() {
+    let (report, told) = stopped_in_a_tool(Cancel::abandon).await;
+
+    assert_eq!(
+        (report.outcome.name(), report.exit_code()),
+        ("cancelled", 130)
+    );
+    assert_eq!(
+        report.sentence.as_deref(),
+        Some(
+            "The answer was given up because nobody was taking it any more; what had come is kept."
+        )
+    );
+    assert_eq!(
+        report.note.as_deref(),
+        Some(
+            "[The last turn ended before its answer was complete: nobody took the answer any more. A \
+             reply may still be given if one is owed.]"
+        )
+    );
+    assert_eq!(
+        report.failure.unwrap().message,
+        "the turn was stopped while tool `hang` ran: nobody took the answer any more"
+    );
+    assert!(told.contains("since nobody took the answer"), "{told}");
 }
 
 #[cfg(feature = "mcp")]

@@ -325,6 +325,19 @@ async fn an_answer_that_stays_empty_is_no_reply_after_three_reminders() {
 }
 
 #[tokio::test]
+async fn a_model_is_reminded_as_often_as_the_host_wants_and_at_most_three_times() {
+    for (wanted, given) in [(0, 0), (1, 1), (9, 3)] {
+        let played = Case::new("answer \"\"")
+            .with(move |builder| builder.reminders(wanted))
+            .play()
+            .await;
+
+        assert_eq!(played.outcome(), ("no_reply", 9));
+        assert_eq!(played.report.counts.nudges, given);
+    }
+}
+
+#[tokio::test]
 async fn each_reminder_is_for_its_own_case() {
     let cases = [
         ("answer \"\"", NudgeRule::Empty),

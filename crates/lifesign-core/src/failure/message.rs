@@ -88,7 +88,10 @@ impl Failure {
                     None => self.with_detail(what.to_owned()),
                 }
             }
-            FailureCode::WallClock => format!("the call's own budget ran out {during}"),
+            FailureCode::WallClock => match &self.detail {
+                Some(detail) => detail.clone(),
+                None => format!("the call's own budget ran out {during}"),
+            },
             FailureCode::WholeCall => {
                 "the answer was still coming when its limit ran out".to_owned()
             }
@@ -149,7 +152,7 @@ impl Failure {
     }
 
     fn limit_in_force(&self) -> String {
-        let (Some(bound), Some(limit)) = (self.bound, self.limit) else {
+        let (Some(_), Some(limit), Some(setting)) = (self.bound, self.limit, self.setting()) else {
             return String::new();
         };
         let origin = self
@@ -165,7 +168,7 @@ impl Failure {
             ),
             None => human_limit(limit),
         };
-        format!(" ({} = {set}{origin})", bound.setting())
+        format!(" ({setting} = {set}{origin})")
     }
 }
 

@@ -83,9 +83,9 @@ async fn follow(
         if let AgentEvent::Ended(report) = event {
             return Ok(Some(*report));
         }
-        if !tell(&event, &now, paper) {
+        if !tell(&event, paper) {
             // Nobody reads on, as after `| head`: what comes now would be paid for nobody.
-            cancel.cancel();
+            cancel.abandon();
         }
         let is_frequent = matches!(event, AgentEvent::Call(_) | AgentEvent::ToolProgress { .. });
         now.handle(event);
@@ -96,7 +96,7 @@ async fn follow(
 }
 
 /// Tells what happened; returns whether somebody still reads.
-fn tell(event: &AgentEvent, now: &Now, paper: &mut Paper) -> bool {
+fn tell(event: &AgentEvent, paper: &mut Paper) -> bool {
     if let AgentEvent::Call(CallEvent::Text(text)) = event {
         return paper.answer(text);
     }
@@ -109,7 +109,7 @@ fn tell(event: &AgentEvent, now: &Now, paper: &mut Paper) -> bool {
     if ends_paragraph {
         paper.end_paragraph();
     }
-    if let Some(line) = lines::of(event, now) {
+    if let Some(line) = lines::of(event) {
         paper.line(&line);
     }
     true

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use lifesign::{FailureCode, quote};
+use lifesign::{Failure, FailureCode, quote};
 use lifesign_agent::tools::ToolResult;
 use lifesign_agent::{AgentEvent, Alert, Means, NudgeRule, TurnOutcome, TurnReport};
 use lifesign_core::duration::human_measured;
 
-use super::now::Now;
 use crate::output::second;
 use crate::told;
 
-/// Returns what is told of `event`, before which a turn was doing what `now` says.
-pub(super) fn of(event: &AgentEvent, now: &Now) -> Option<String> {
+/// Returns what is told of `event`.
+pub(super) fn of(event: &AgentEvent) -> Option<String> {
     Some(match event {
         AgentEvent::Noted { note } => format!("the model is told: {note}"),
         AgentEvent::Call(event) => return told::sentence(event),
@@ -25,7 +24,7 @@ pub(super) fn of(event: &AgentEvent, now: &Now) -> Option<String> {
             text_bytes,
         } => format!(
             "the answer broke off after {text_bytes} bytes of text: {}",
-            failure.message()
+            seen(failure)
         ),
         AgentEvent::Recovering {
             recovery,
@@ -56,10 +55,11 @@ pub(super) fn of(event: &AgentEvent, now: &Now) -> Option<String> {
             format!("tool {}: {}", call.name, quote(&call.arguments, TEXT_CHARS))
         }
         AgentEvent::ToolEnded {
-            id,
+            name,
             result,
             elapsed,
-        } => of_result(now.tool(id), result, *elapsed),
+            ..
+        } => of_result(name, result, *elapsed),
         AgentEvent::Nudged { rule, nudge, of } => {
             format!("{}, reminder {nudge} of {of}", left_undone(*rule))
         }
@@ -94,7 +94,15 @@ pub(super) fn of_end(report: &TurnReport) -> Vec<String> {
     }
 }
 
+/// Returns what was seen of a failure. That no attempt followed is left out: what follows is told next.
+fn seen(failure: &Failure) -> String {
+    let mut seen = failure.clone();
+    seen.give_up = None;
+    seen.message()
+}
+
 fn of_result(name: &str, result: &ToolResult, elapsed: Duration) -> String {
+    let name = quote(name, NAME_CHARS);
     let took = human_measured(elapsed);
     let how = match (result.is_error, elapsed.is_zero()) {
         (true, true) => "failed".to_owned(),
@@ -124,6 +132,8 @@ const fn left_undone(rule: NudgeRule) -> &'static str {
         NudgeRule::Pinned => "the model is reminded of what is pinned",
     }
 }
+
+const NAME_CHARS: usize = 64;
 
 /// The most of a tool's arguments or result that a line shows.
 const TEXT_CHARS: usize = 160;

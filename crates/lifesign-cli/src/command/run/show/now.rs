@@ -1,6 +1,5 @@
 //! What a turn is doing right now, put together from its events, for the line that says so.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lifesign::clock::CallClock;
@@ -16,8 +15,6 @@ pub(super) struct Now {
     call: Option<Call>,
     /// The tools that run, in the order in which they began.
     tools: Vec<Running>,
-    /// The tools that the last answer asked for, by the ids of the calls.
-    names: BTreeMap<String, String>,
     wait: Option<Wait>,
     /// Whether somebody does not want the turn to go on.
     is_stopping: bool,
@@ -50,7 +47,6 @@ impl Now {
             clock: CallClock::start(),
             call: None,
             tools: Vec::new(),
-            names: BTreeMap::new(),
             wait: None,
             is_stopping: false,
         }
@@ -73,11 +69,7 @@ impl Now {
                 });
             }
             AgentEvent::Call(event) => self.handle_content(&event),
-            AgentEvent::CallEnded { report, .. } => {
-                self.call = None;
-                let calls = report.tool_calls.into_iter();
-                self.names = calls.map(|call| (call.id, call.name)).collect();
-            }
+            AgentEvent::CallEnded { .. } => self.call = None,
             AgentEvent::ToolBegan { call } => {
                 let name = plain(&quote(&call.name, NAME_CHARS));
                 self.tools.push(Running {
@@ -101,14 +93,6 @@ impl Now {
             }
             _ => {}
         }
-    }
-
-    /// Returns the tool that a call was for, as far as that is known.
-    pub(super) fn tool<'a>(&'a self, id: &'a str) -> &'a str {
-        let running = self.tools.iter().find(|tool| tool.id == id);
-        let name = running.map(|tool| &tool.name);
-        name.or_else(|| self.names.get(id))
-            .map_or(id, String::as_str)
     }
 
     /// Says what the turn is doing.

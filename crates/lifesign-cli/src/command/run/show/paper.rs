@@ -1,6 +1,5 @@
 //! What is written of a turn: the answer, lines about it, and the one line that is written over.
 
-use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use lifesign::clock::CallClock;
@@ -8,12 +7,12 @@ use lifesign::clock::CallClock;
 use crate::answer_out::AnswerOut;
 use crate::interrupts::{Interrupts, Wish};
 use crate::output::{note, one_line, plain};
-use crate::status_line::{Status, WIPE, columns};
+use crate::status_line::{Status, WIPE, can_be_written_over, columns};
 
 /// What is written, and what of it stands unfinished.
 pub(super) struct Paper {
     out: AnswerOut,
-    /// Whether standard error is a terminal.
+    /// Whether a row on standard error can be written over.
     is_live: bool,
     /// Since when the answer's last row has stood there without an end.
     unfinished: Option<CallClock>,
@@ -33,7 +32,7 @@ impl Paper {
     pub(super) fn new() -> Self {
         Self {
             out: AnswerOut::new(),
-            is_live: io::stderr().is_terminal(),
+            is_live: can_be_written_over(),
             unfinished: None,
             drawn: None,
         }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use lifesign::clock::CallClock;
-use lifesign::{CallReport, Failed, FailureCode};
-use lifesign::{Doing, Failure, Monitor, Phase, ToolCall};
+use lifesign::{Doing, Failure, FailureCode, GiveUp, Monitor, Phase, ToolCall};
 use lifesign_agent::tools::{ToolProgress, ToolResult};
 use lifesign_agent::{AgentEvent, Means, Purpose, TurnOutcome, TurnReport};
 use lifesign_core::{Bounds, CallShape, Watch};
@@ -140,6 +139,7 @@ async fn a_tool_is_told_for_as_long_as_it_runs_with_what_it_says() {
     let result = ToolResult::ok("");
     now.handle(AgentEvent::ToolEnded {
         id: "c1".to_owned(),
+        name: "read".to_owned(),
         result,
         elapsed: Duration::from_secs(12),
     });
@@ -186,32 +186,40 @@ fn a_turn_that_is_stopped_says_so_whatever_it_was_doing() {
     assert_eq!(told(&now), "  0.0s  stopping; Ctrl-C ends it at once");
 }
 
+/// After a resume nothing is known of a call but what its event says.
 #[test]
 fn a_tool_that_never_began_is_told_by_the_name_that_the_model_gave() {
-    let mut now = Now::start();
-    let mut report = CallReport::from(&Failed::cancelled());
-    report.tool_calls = vec![call_of_tool("fly")];
-    now.handle(AgentEvent::CallEnded {
-        purpose: Purpose::Answer,
-        report: Box::new(report),
+    let line = lines::of(&AgentEvent::ToolEnded {
+        id: "c1".to_owned(),
+        name: "fly".to_owned(),
+        result: ToolResult::error("There is no tool `fly`."),
+        elapsed: Duration::ZERO,
     });
-
-    let line = lines::of(
-        &AgentEvent::ToolEnded {
-            id: "c1".to_owned(),
-            result: ToolResult::error("There is no tool `fly`."),
-            elapsed: Duration::ZERO,
-        },
-        &now,
-    );
 
     assert_eq!(line.unwrap(), "tool fly failed: There is no tool `fly`.");
 }
 
+/// "Not repeated" stood above "asking the model to go on".
+#[test]
+fn an_answer_that_broke_off_is_not_said_to_be_given_up() {
+    let mut failure = Failure::new(FailureCode::ConnectionLost, Phase::AfterContent);
+    failure.give_up = Some(GiveUp::Committed);
+
+    let line = lines::of(&AgentEvent::BrokeOff {
+        failure: Box::new(failure),
+        text_bytes: 9,
+    });
+
+    assert_eq!(
+        line.unwrap(),
+        "the answer broke off after 9 bytes of text: the connection to the provider was lost in the \
+         middle of the answer"
+    );
+}
+
 #[test]
 fn what_a_person_should_know_is_a_line() {
-    let now = Now::start();
-    let line = |event: AgentEvent| lines::of(&event, &now);
+    let line = |event: AgentEvent| lines::of(&event);
     let failure = |code| Box::new(Failure::new(code, Phase::AfterContent));
 
     assert_eq!(
@@ -224,11 +232,12 @@ fn what_a_person_should_know_is_a_line() {
     assert_eq!(
         line(AgentEvent::ToolEnded {
             id: "c9".to_owned(),
+            name: "read".to_owned(),
             result: ToolResult::ok("one\ntwo"),
             elapsed: Duration::from_millis(1_240),
         })
         .unwrap(),
-        "tool c9 ended after 1.2 s: one two"
+        "tool read ended after 1.2 s: one two"
     );
     assert_eq!(
         line(AgentEvent::Recovering {
