@@ -35,8 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .build()?;
 
     let mut turn = agent.turn("All of it, please.");
-    // Ends the turn from anywhere, such as a handler of Ctrl-C.
-    let _canceller = turn.canceller();
+    // What `turn.canceller()` returns ends it from anywhere, such as from a handler of Ctrl-C.
     while let Some(event) = turn.next().await {
         if let Some(line) = line(&event?) {
             println!("{line}");

@@ -1,4 +1,5 @@
-//! A policy of one's own: overload is borne for as long as it takes, a second cut is not.
+//! A policy of one's own: an overload is borne for longer than the tiers do, a cut is not repeated, and
+//! a turn whose attempts are used up is sent again once.
 //!
 //! `cargo run -p lifesign-agent --example own_policy` needs no key and no network.
 #![expect(clippy::print_stdout, reason = "an example says what happens")]
@@ -15,13 +16,18 @@ struct Patient;
 
 impl ErrorPolicy for Patient {
     fn attempt(&self, fault: &Fault<'_>) -> Decision {
-        match fault.failed.failure.tier() {
-            Some(Tier::Overload) => Decision::Retry {
-                after: Duration::from_millis(50).saturating_mul(fault.attempt),
+        let tier = fault.failed.failure.tier();
+        match (tier, fault.failed.hints.wait) {
+            // Whoever asks for a wait gets it, or is not asked again: the tiers know both.
+            (Some(Tier::Overload), None) if fault.attempt < MOST_OVERLOADS => Decision::Retry {
+                after: FIRST_WAIT.saturating_mul(fault.attempt),
                 tier: Tier::Overload,
             },
+            (Some(Tier::Overload), None) => Decision::GiveUp {
+                reason: GiveUp::TierSpent(Tier::Overload),
+            },
             // For cuts `attempt` is how many there were in a row, from call to call.
-            Some(Tier::Cut) if fault.attempt >= 2 => Decision::GiveUp {
+            (Some(Tier::Cut), _) => Decision::GiveUp {
                 reason: GiveUp::TierSpent(Tier::Cut),
             },
             _ => fault.by_tiers(),
@@ -34,10 +40,15 @@ impl ErrorPolicy for Patient {
     }
 }
 
+const MOST_OVERLOADS: u32 = 5;
+
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let script = "attempt 1-9: status 529 json; error overloaded_error; eof\n\
-                  attempt 10: answer \"Here I am.\"";
+    // The fifth overload uses the attempts up; the turn that is sent again gets through.
+    let script = "attempt 1-6: status 529 json; error overloaded_error; eof\n\
+                  attempt 7: answer \"Here I am.\"";
     let standin = Standin::script(script)?.start().await?;
     let upstream = Upstream::new(Wire::OPENAI_CHAT, &standin.url())?;
     let mut agent = Agent::builder(Client::new()?, upstream, "any")

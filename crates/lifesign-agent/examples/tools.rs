@@ -1,13 +1,16 @@
-//! A toolbox of one's own, and a conversation that is kept in a file.
+//! A toolbox of one's own in a toolset, and a conversation that is kept in a file.
 //!
 //! `cargo run -p lifesign-agent --example tools` needs no key and no network.
 #![expect(clippy::print_stdout, reason = "an example says what happens")]
 
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lifesign::{Client, Upstream, Wire};
-use lifesign_agent::tools::{ProgressSink, ToolCall, ToolFuture, ToolResult, ToolSpec, Toolbox};
+use lifesign_agent::tools::{
+    ProgressSink, ToolCall, ToolFuture, ToolLimits, ToolResult, ToolSpec, Toolbox, Toolset,
+};
 use lifesign_agent::{Agent, AgentEvent, Transcript};
 use lifesign_standin::Standin;
 use serde_json::json;
@@ -42,11 +45,12 @@ impl Toolbox for Adder {
 
     fn call(&self, call: ToolCall, _progress: ProgressSink) -> ToolFuture<'_> {
         Box::pin(async move {
+            // What does not fit the schema does not get here, where a toolset stands before.
             let number = |name: &str| call.arguments[name].as_f64();
             match (number("a"), number("b")) {
-                (Some(a), Some(b)) => ToolResult::ok((a + b).to_string()),
+                (Some(a), Some(b)) if (a + b).is_finite() => ToolResult::ok((a + b).to_string()),
                 // The model reads this and may do better; the turn goes on.
-                _ => ToolResult::error("a and b must be numbers"),
+                _ => ToolResult::error("the sum is too large"),
             }
         })
     }
@@ -56,9 +60,16 @@ impl Toolbox for Adder {
 async fn main() -> Result<(), Box<dyn Error>> {
     let standin = Standin::script(SCRIPT)?.start().await?;
     let upstream = Upstream::new(Wire::OPENAI_CHAT, &standin.url())?;
+    // It checks arguments against the schema, and bounds how long a tool takes and how much it says.
+    let tools = Toolset::new()
+        .limits(ToolLimits {
+            timeout: Some(Duration::from_secs(10)),
+            ..ToolLimits::default()
+        })
+        .with("the adder", Arc::new(Adder))?;
     let path = std::env::temp_dir().join(format!("lifesign-{}.jsonl", std::process::id()));
     let mut agent = Agent::builder(Client::new()?, upstream, "any")
-        .tools(Arc::new(Adder))
+        .tools(Arc::new(tools))
         .transcript(Transcript::create(&path)?)
         .build()?;
 
