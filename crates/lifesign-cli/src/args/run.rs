@@ -71,6 +71,12 @@ pub(crate) struct RunArgs {
     /// In how many answers the model may call tools, 0 for any number. Default: 200.
     #[arg(long, value_name = "N")]
     pub(crate) max_rounds: Option<u32>,
+    /// How many times in a turn the model may be reminded of what it left undone, 0 to 3. Default: 3.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=3))]
+    pub(crate) reminders: Option<u32>,
+    /// A field for the body of each request, such as `temperature=0.2`. May be given again.
+    #[arg(long, value_name = "NAME=JSON")]
+    pub(crate) extra: Vec<String>,
     /// Send the turn again after these waits once its attempts are used up; not after a cut.
     #[arg(long, value_name = "WAITS", num_args = 0..=1, require_equals = true,
           default_missing_value = "2m,8m,32m", value_delimiter = ',')]
@@ -78,7 +84,7 @@ pub(crate) struct RunArgs {
     /// The environment variable that holds the key.
     #[arg(long, value_name = "NAME")]
     pub(crate) api_key_env: Option<String>,
-    /// Print one JSON object and nothing else.
+    /// Print one JSON object on standard output, and nothing else there.
     #[arg(long)]
     pub(crate) json: bool,
     /// Write every call and attempt into this journal, or the one of `journal.path`.

@@ -32,6 +32,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let Ready {
         mut agent,
         wanted,
+        asked,
         transcript,
         stock,
         journal,
@@ -40,6 +41,8 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let code = match wanted {
         Wanted::Talk { history } => {
             let equipment = Equipment {
+                asked,
+                transcript: transcript.clone(),
                 toolbox: stock.tools(),
                 history,
             };

@@ -1,9 +1,12 @@
 //! What a turn begins with, and the conversation that it belongs to.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 
+use lifesign::quote;
+use lifesign_agent::tools::ToolSpec;
 use lifesign_agent::{Entry, Transcript, TranscriptError};
 use lifesign_core::{SettingError, Value};
 
@@ -11,7 +14,7 @@ use super::early::Early;
 use super::talk;
 use crate::args::RunArgs;
 use crate::command::prompt;
-use crate::output::note;
+use crate::output::{note, plain};
 
 /// What is wanted of a conversation.
 #[derive(Debug)]
@@ -65,7 +68,16 @@ impl Beginning {
         let text = match (&args.prompt, &args.task) {
             (Some(text), _) => text.clone(),
             (None, Some(path)) if path.as_os_str() != "-" => prompt::of_file("--task", path)?,
-            (None, _) => prompt::of_standard_input()?,
+            (None, _) => {
+                let text = prompt::of_standard_input()?;
+                if text.trim().is_empty() {
+                    return Err(SettingError::new("standard input", "is empty")
+                        .with_accepted("some text")
+                        .with_hint("give --prompt or --task")
+                        .into());
+                }
+                text
+            }
         };
         prompt::check(&text)?;
         Ok(Self::Say(text))
@@ -106,6 +118,32 @@ pub(super) fn open(path: Option<&Path>, wanted: &Wanted) -> anyhow::Result<Trans
         check(&transcript, path, beginning)?;
     }
     Ok(transcript)
+}
+
+/// Says so where the turn that is gone on with called tools that are not given this time.
+pub(super) fn miss_tools(transcript: &Transcript, wanted: &Wanted, given: &[ToolSpec]) {
+    if !matches!(wanted, Wanted::Turn(Beginning::Resume { .. })) {
+        return;
+    }
+    let entries = transcript.entries().iter().rev();
+    let of_turn = entries.take_while(|entry| !matches!(entry, Entry::User { .. }));
+    let called = of_turn.filter_map(|entry| match entry {
+        Entry::Answer(said) => Some(&said.tool_calls),
+        _ => None,
+    });
+    let missing: BTreeSet<_> = called
+        .flatten()
+        .map(|call| plain(&quote(&call.name, NAME_CHARS)))
+        .filter(|name| !given.iter().any(|tool| tool.name == *name))
+        .collect();
+    if !missing.is_empty() {
+        let missing: Vec<_> = missing.into_iter().collect();
+        note(&format!(
+            "note: the turn called tools that are not given now: {}; --tools and --mcp give them as \
+             before",
+            missing.join(", ")
+        ));
+    }
 }
 
 /// Refuses to go on with a turn that is over, or that waits; says so where one is given up.
@@ -157,3 +195,6 @@ fn is_missing(error: &TranscriptError) -> bool {
 fn refused(error: TranscriptError) -> anyhow::Error {
     anyhow::Error::new(error).context("--transcript")
 }
+
+/// The most of a tool's name that is told.
+const NAME_CHARS: usize = 64;

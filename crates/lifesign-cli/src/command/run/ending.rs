@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use lifesign::{BoundName, Failure, FailureCode, Phase};
+use lifesign_agent::tools::mcp::McpStartError;
 use lifesign_agent::{Agent, Transcript, Turn, TurnOutcome, TurnReport};
 use lifesign_core::{Origin, SettingError};
 
@@ -128,10 +129,21 @@ pub(super) fn refuse(
         failure.named_setting = Some(field.to_string()).filter(|field| !field.is_empty());
         failure.advice = hint.as_deref().map(str::to_owned);
     }
-    print(&match transcript {
+    let start = error.chain().find_map(|cause| cause.downcast_ref());
+    if let Some(McpStartError { server, .. }) = start {
+        failure.advice = Some(format!("see that tool server {server} starts by hand"));
+    }
+    let mut report = match transcript {
         Some(transcript) => of(transcript, &failure),
         None => TurnReport::unbegun(&failure),
-    })?;
+    };
+    if start.is_some()
+        && let Some(failure) = &mut report.failure
+    {
+        NO_SERVER.clone_into(&mut failure.sentence);
+        report.sentence = Some(failure.sentence.clone());
+    }
+    print(&report)?;
     Ok(complain(&error))
 }
 
@@ -183,3 +195,6 @@ fn say_when_to_go_on(report: &TurnReport, transcript: Option<&Path>) {
         ),
     });
 }
+
+/// What the person who waits is told where a tool server does not start.
+const NO_SERVER: &str = "A tool server did not start, so nothing was asked.";

@@ -8,18 +8,19 @@ use lifesign::CallRequest;
 use lifesign::clock::CallClock;
 use lifesign_agent::tools::Toolbox as _;
 use lifesign_agent::tools::mcp::Sampler;
-use lifesign_agent::{Agent, AgentBuilder, Resend, raise_tries};
-use lifesign_core::{Layer, Origin, SettingError, Value, duration};
+use lifesign_agent::{Agent, AgentBuilder, Resend, SettingNames, raise_tries};
+use lifesign_core::{Hosts, Layer, Origin, SettingError, Value, duration};
 use lifesign_gateway::config::LogForm;
+use serde_json::Value as Json;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::conversation::{self, Wanted};
 use super::flags;
 use super::supplies::{Stock, Supplies};
-use crate::args::RunArgs;
+use crate::args::{RunArgs, TargetArgs};
 use crate::command::journal::CallJournal;
 use crate::command::prompt;
-use crate::command::target::{Loaded, model};
+use crate::command::target::{Loaded, Target, model};
 use crate::log::Log;
 
 /// Everything that can be refused before anything starts.
@@ -28,6 +29,8 @@ pub(super) struct Setup {
     sampler: Sampler,
     wanted: Wanted,
     wall_clock: Option<Duration>,
+    /// Whom the agent asks.
+    asked: String,
     transcript: Option<PathBuf>,
     supplies: Supplies,
     journal: Option<CallJournal>,
@@ -39,6 +42,8 @@ pub(super) struct Setup {
 pub(super) struct Ready {
     pub(super) agent: Agent,
     pub(super) wanted: Wanted,
+    /// Whom it asks, for people.
+    pub(super) asked: String,
     /// The file of the conversation, if it is kept in one.
     pub(super) transcript: Option<PathBuf>,
     pub(super) stock: Stock,
@@ -63,12 +68,19 @@ impl Setup {
             .map(|wait| flags::time("--resend", wait))
             .collect();
         let waits = waits?;
+        check_model(&args.target, &target)?;
         let model = model(&args.target);
-        let mut settings = target.settings_over(&defaults(wall_clock)?, Some(&model))?;
+        let settings = target.settings_over(&defaults(wall_clock)?, Some(&model));
+        let mut settings = settings.map_err(name_wall_clock)?;
+        let extra = extra(&args.extra)?;
         // For the calls of tool servers too.
         raise_tries(&mut settings);
         let client = target.client()?;
         let upstream = target.with_key(args.api_key_env.as_deref())?;
+        let asked = {
+            let it = target.upstream();
+            format!("{model} at {} ({}, {})", it.name, it.wire, it.base_url)
+        };
         let system = system(args)?;
         let supplies = Supplies::prepare(args, loaded.tools())?;
         let wanted = Wanted::read(args)?;
@@ -93,7 +105,14 @@ impl Setup {
         };
         let mut builder = Agent::builder(client, upstream, model)
             .settings(settings)
+            .setting_names(NAMES)
             .transcript(transcript);
+        for (name, value) in extra {
+            builder = builder.extra(name, value);
+        }
+        if let Some(most) = args.reminders {
+            builder = builder.reminders(most);
+        }
         if let Some(system) = system {
             builder = builder.system(system);
         }
@@ -117,6 +136,7 @@ impl Setup {
             sampler,
             wanted,
             wall_clock,
+            asked,
             transcript: args.transcript.clone(),
             supplies,
             journal,
@@ -149,12 +169,16 @@ impl Setup {
             builder = builder.wall_clock_spent(clock.elapsed());
         }
         let tools = stock.tools();
-        if !tools.tools().is_empty() {
+        let specs = tools.tools();
+        if !specs.is_empty() {
             builder = builder.tools(tools);
         }
+        let agent = builder.build()?;
+        conversation::miss_tools(agent.transcript(), &self.wanted, &specs);
         Ok(Ready {
-            agent: builder.build()?,
+            agent,
             wanted: self.wanted,
+            asked: self.asked,
             transcript: self.transcript,
             stock,
             journal: self.journal,
@@ -174,6 +198,51 @@ fn defaults(wall_clock: Option<Duration>) -> Result<Layer, SettingError> {
     Ok(layer)
 }
 
+/// Refuses a model that is left out where the upstream serves more than one: a provider would refuse
+/// the name that servers of one model take.
+fn check_model(args: &TargetArgs, target: &Target) -> Result<(), SettingError> {
+    let host = target.upstream().base_url.host();
+    if args.model.is_some() || Hosts::Private.contain(host) {
+        return Ok(());
+    }
+    Err(
+        SettingError::new("--model", format!("is missing, and {host} has several"))
+            .with_accepted("the name of one that the provider has"),
+    )
+}
+
+/// Says of a wall clock that a profile wants what sets the turn's.
+fn name_wall_clock(error: SettingError) -> SettingError {
+    if &*error.field != "bounds.wall_clock" || error.value.is_some() {
+        return error;
+    }
+    error.with_hint("give --wall-clock for the whole turn, or take the profile `patient`")
+}
+
+/// Reads fields for the body of each request.
+fn extra(pairs: &[String]) -> Result<Vec<(String, Json)>, SettingError> {
+    let read = |pair: &String| {
+        let refuse = |problem: String| {
+            SettingError::new("--extra", problem)
+                .with_value(&Value::Text(pair))
+                .with_accepted(
+                    "a name and a value in JSON, such as temperature=0.2 or stop='[\"END\"]'",
+                )
+        };
+        let (name, value) = pair
+            .split_once('=')
+            .filter(|(name, _)| !name.trim().is_empty())
+            .ok_or_else(|| refuse("has no name before a `=`".to_owned()))?;
+        if OURS.contains(&name) {
+            return Err(refuse(format!("is about `{name}`, which is made here")));
+        }
+        let value = serde_json::from_str(value)
+            .map_err(|error| refuse(format!("has a value that is no JSON ({error})")))?;
+        Ok((name.to_owned(), value))
+    };
+    pairs.iter().map(read).collect()
+}
+
 /// Returns what the model is told beforehand.
 fn system(args: &RunArgs) -> anyhow::Result<Option<String>> {
     match (&args.system, &args.system_file) {
@@ -182,6 +251,15 @@ fn system(args: &RunArgs) -> anyhow::Result<Option<String>> {
         (None, None) => Ok(None),
     }
 }
+
+/// What people set the limits of a turn with here.
+const NAMES: SettingNames = SettingNames {
+    wall_clock: "--wall-clock",
+    max_rounds: "--max-rounds",
+};
+
+/// What a request has of the conversation, or is read by.
+const OURS: [&str; 5] = ["input", "messages", "model", "stream", "tools"];
 
 /// By how much a call's wall clock is longer than its turn's.
 const MARGIN: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use futures_util::future::{join_all, try_join_all};
 use lifesign::transport::{Transport, TransportConfig};
 use lifesign_agent::tools::mcp::{McpConfig, McpServer, McpServerConfig, McpStarter, Sampler};
@@ -86,12 +86,7 @@ impl Supplies {
             tools = tools
                 .with(owner, Arc::clone(server) as _)
                 .map_err(|taken| {
-                    let helps = taken.first != taken.second;
-                    anyhow::Error::new(taken).context(if helps {
-                        "--mcp; a `prefix` tells a server's tools from others"
-                    } else {
-                        "--mcp"
-                    })
+                    anyhow!("--mcp: {taken}; a `prefix` tells a server's tools apart")
                 })?;
         }
         Ok(Stock { tools, servers })
@@ -125,7 +120,7 @@ fn directory(args: &RunArgs, settings: &ToolsConfig) -> anyhow::Result<Option<Di
         .with_context(|| format!("--dir: {} cannot be opened", path.display()))?;
     let mut may_run = false;
     for name in &args.tools {
-        tools = match name.as_str() {
+        tools = match name.trim() {
             "list" => tools.allow_list(),
             "read" => tools.allow_read(),
             "write" => tools.allow_write(),

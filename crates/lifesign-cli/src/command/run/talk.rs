@@ -8,7 +8,7 @@ mod prompt;
 mod status;
 mod terminal;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -27,6 +27,10 @@ use crate::output::{UNWRITTEN, note, plain, print_line};
 
 /// What a conversation is had with beside the agent.
 pub(super) struct Equipment {
+    /// Whom the agent asks.
+    pub(super) asked: String,
+    /// Where the conversation is kept, if it is.
+    pub(super) transcript: Option<PathBuf>,
     /// The tools that the model may call.
     pub(super) toolbox: Arc<dyn Toolbox>,
     /// Where what the person says is kept for the next time, if anywhere.
@@ -41,6 +45,12 @@ pub(super) async fn talk(
 ) -> anyhow::Result<ExitCode> {
     let mut prompt = Prompt::open(equipment.history)?;
     let mut last: Option<Box<TurnReport>> = None;
+    let turns = agent.transcript().standing().turns;
+    note(&plain(&beginning(
+        &equipment.asked,
+        equipment.transcript.as_deref(),
+        turns,
+    )));
     note("/help says what there is beside talking; Ctrl-D leaves.");
     offer_to_go_on(agent);
     loop {
@@ -95,6 +105,19 @@ pub(super) async fn talk(
             Had::Ended(report) => last = Some(report),
         }
         offer_to_go_on(agent);
+    }
+}
+
+/// Returns the first line: whom the talk is with, where it is kept, and how far it is.
+fn beginning(asked: &str, transcript: Option<&Path>, turns: u32) -> String {
+    let kept = match transcript {
+        Some(path) => format!("kept in {}", path.display()),
+        None => "not kept (--transcript FILE keeps it)".to_owned(),
+    };
+    match turns {
+        0 => format!("{asked}; {kept}"),
+        1 => format!("{asked}; {kept}, 1 turn so far"),
+        turns => format!("{asked}; {kept}, {turns} turns so far"),
     }
 }
 

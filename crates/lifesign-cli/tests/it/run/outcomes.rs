@@ -94,6 +94,35 @@ fn the_wall_clock_of_the_turn_is_6_whatever_is_under_way() {
         report["times_ms"]["tools"].as_u64().unwrap() >= 100,
         "{report}"
     );
+    let failure = &report["failure"];
+    assert_eq!(failure["setting"], "--wall-clock");
+    assert_eq!(
+        failure["message"],
+        "the time for the turn ran out while tool `run` ran (--wall-clock = 400 ms, call)"
+    );
+    assert_eq!(
+        report["sentence"],
+        "The 400 ms you allowed ran out while a tool was running; ask for less or allow more."
+    );
+}
+
+#[test]
+fn fields_of_the_body_and_the_most_reminders_can_be_given() {
+    let provider = Provider::script("answer \"\"");
+    let ran = Program::turn(&provider.url())
+        .args(&["--prompt", "go", "--reminders", "0", "--json"])
+        .args(&["--extra", "temperature=0.2", "--extra", "stop=[\"END\"]"])
+        .run();
+
+    assert_eq!(
+        (ran.code, &ran.turn_report()["counts"]["nudges"]),
+        (9, &json!(0))
+    );
+    let sent = provider.request().json();
+    assert_eq!(
+        (&sent["temperature"], &sent["stop"]),
+        (&json!(0.2), &json!(["END"]))
+    );
 }
 
 #[test]
@@ -117,7 +146,8 @@ fn the_wall_clock_of_the_turn_is_enough_for_a_profile_that_wants_one() {
         .args(&more)
         .run();
     ran.assert_code(2)
-        .assert_said("bounds.wall_clock: is not set");
+        .assert_said("bounds.wall_clock: is not set")
+        .assert_said("give --wall-clock for the whole turn");
 }
 
 #[test]
@@ -129,7 +159,10 @@ fn a_model_that_does_nothing_but_call_tools_is_ended_as_no_reply() {
 
     assert_eq!(report["counts"]["tool_calls"], 3);
     assert!(
-        report["sentence"].as_str().unwrap().contains('3'),
+        report["sentence"]
+            .as_str()
+            .unwrap()
+            .contains("in 3 answers"),
         "{report}"
     );
 }

@@ -111,7 +111,10 @@ fn a_turn_ends_when_nobody_reads_on() {
         .start_without_reader()
         .wait();
 
-    ran.assert_code(130).assert_said("cancelled: ");
+    ran.assert_code(130).assert_said(
+        "cancelled: The answer was given up because nobody was taking it any more; what had come is \
+         kept.\n",
+    );
     provider.assert_left();
 }
 

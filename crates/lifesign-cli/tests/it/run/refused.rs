@@ -24,6 +24,22 @@ fn what_cannot_be_used_is_refused_before_anything_is_sent() {
             "prompt: \"  \" is empty; accepted: some text".to_owned(),
         ),
         (
+            vec![],
+            "standard input: is empty; accepted: some text; give --prompt or --task".to_owned(),
+        ),
+        (
+            vec!["--prompt", "go", "--extra", "temperature"],
+            "--extra: \"temperature\" has no name before a `=`; accepted: a name and a value in \
+             JSON, such as temperature=0.2 or stop='[\"END\"]'"
+                .to_owned(),
+        ),
+        (
+            vec!["--prompt", "go", "--extra", "model=1"],
+            "--extra: \"model=1\" is about `model`, which is made here; accepted: a name and a \
+             value in JSON, such as temperature=0.2 or stop='[\"END\"]'"
+                .to_owned(),
+        ),
+        (
             vec!["--task", away],
             format!("--task: {away} cannot be read: {missing}"),
         ),
@@ -216,6 +232,14 @@ fn a_server_that_does_not_start_is_named_with_its_last_words_and_nothing_is_sent
         report["failure"]["message"],
         "tool server files ended before it was ready (exit code 7)"
     );
+    assert_eq!(
+        report["sentence"],
+        "A tool server did not start, so nothing was asked."
+    );
+    assert_eq!(
+        report["failure"]["hint"],
+        "see that tool server files starts by hand"
+    );
     assert!(provider.requests().is_empty());
 }
 
@@ -236,8 +260,8 @@ fn two_tools_of_one_name_are_refused_with_what_helps() {
     };
 
     turn().run().assert_refused(
-        "--mcp; a `prefix` tells a server's tools from others: tool \"echo\" is offered by tool \
-         server tests and by tool server twin: a name may be there once",
+        "--mcp: tool \"echo\" is offered by tool server tests and by tool server twin: a name may be \
+         there once; a `prefix` tells a server's tools apart",
     );
 
     // Within one server a prefix tells nothing apart.
@@ -252,4 +276,27 @@ fn two_tools_of_one_name_are_refused_with_what_helps() {
             "--mcp: tool \"echo\" is offered by tool server tests and by tool server tests: a name \
              may be there once",
         );
+}
+
+/// A name that servers of one model take was sent to a provider of many, which refused it.
+#[test]
+fn a_provider_of_many_models_is_not_asked_without_one() {
+    let turn = |url: &str| {
+        Program::new(&[
+            "run",
+            "--wire",
+            "openai-chat",
+            "--prompt",
+            "go",
+            "--base-url",
+            url,
+        ])
+    };
+
+    turn("https://api.openai.com").run().assert_refused(
+        "--model: is missing, and api.openai.com has several; accepted: the name of one that the \
+         provider has",
+    );
+    let provider = Provider::script("answer \"ok\"");
+    turn(&provider.url()).run().assert_code(0);
 }

@@ -127,6 +127,26 @@ fn a_tool_that_ran_when_its_program_was_killed_is_not_run_again() {
 }
 
 #[test]
+fn whoever_resumes_without_the_tools_of_before_is_told() {
+    let provider = Provider::script(&format!(
+        "attempt 1: {}\nattempt 2: hold\nattempt 3: answer \"Done.\"",
+        calls(&[("c1", "run", json!({"command": "true"}))])
+    ));
+    let place = Place::new();
+    let running = working(&provider, &place).args(&["--prompt", "go"]).start();
+    wait_until("the second call", || provider.requests().len() == 2);
+    running.signal("KILL");
+    wait_until("it is gone", || running.is_over());
+
+    let ran = turn(&provider, &place).args(&["--resume"]).run();
+
+    ran.assert_code(0).assert_said(
+        "note: the turn called tools that are not given now: run; --tools and --mcp give them as \
+         before\n",
+    );
+}
+
+#[test]
 fn a_long_limit_ends_the_program_and_nobody_is_asked_before_it_has_reset() {
     let provider = Provider::script(
         "attempt 1: status 429 json [retry-after: 600]; error rate_limit_error; eof\n\

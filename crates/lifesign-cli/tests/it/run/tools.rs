@@ -41,7 +41,7 @@ fn the_tools_for_a_directory_are_those_that_were_asked_for() {
     let (read, ran) = called(
         "read",
         json!({"path": "a.txt"}),
-        &["--tools", "list,read"],
+        &["--tools", "list, read"],
         &place,
     );
     assert_eq!(read, "hello");

@@ -5,7 +5,9 @@ use std::time::Duration;
 use lifesign_agent::TurnReport;
 use lifesign_core::duration::human_measured;
 
-/// Returns it in three lines. What was not done at all is left out.
+use crate::output::plain;
+
+/// Returns it in a few lines. What was not done at all is left out.
 pub(super) fn of(report: &TurnReport) -> String {
     let counts = &report.counts;
     let done = [
@@ -56,6 +58,9 @@ pub(super) fn of(report: &TurnReport) -> String {
         report.outcome.name(),
         time(times.elapsed)
     )];
+    if let Some(failure) = &report.failure {
+        lines.push(plain(&failure.message));
+    }
     lines.extend(
         [done, spent]
             .iter()

@@ -63,6 +63,7 @@ fn the_status_of_a_turn_tells_what_it_did_and_where_its_time_went() {
             output_tokens: Some(3),
             ..Usage::default()
         }),
+        failure: None,
         ..TurnReport::unbegun(&Failure::new(FailureCode::Cancelled, Phase::Queued))
     };
 
@@ -70,5 +71,30 @@ fn the_status_of_a_turn_tells_what_it_did_and_where_its_time_went() {
         status::of(&report),
         "turn 3 completed after 9.5 s\n2 calls, 3 attempts, 7 heartbeats, 1 tool call\n\
          1.5 s working, 6 s waiting for the provider, 2 s in tools\n12 tokens in, 3 out"
+    );
+}
+
+#[test]
+fn the_status_of_a_turn_that_failed_says_of_what() {
+    let mut failure = Failure::new(FailureCode::RawSilent, Phase::BeforeContent);
+    failure.provider_message = Some("x".to_owned());
+    let report = TurnReport::unbegun(&failure);
+
+    assert_eq!(
+        status::of(&report),
+        "turn 0 provider_failed after 0 s\nnothing arrived before the first content"
+    );
+}
+
+#[test]
+fn a_talk_begins_with_whom_it_is_with_and_how_far_it_is() {
+    assert_eq!(
+        beginning("m at house", None, 0),
+        "m at house; not kept (--transcript FILE keeps it)"
+    );
+    let path = Path::new("talk.jsonl");
+    assert_eq!(
+        beginning("m at house", Some(path), 2),
+        "m at house; kept in talk.jsonl, 2 turns so far"
     );
 }
