@@ -24,7 +24,7 @@ impl Early {
         let mut failure = Failure::new(FailureCode::Exhausted, Phase::Queued);
         failure.resets_at = Some(at);
         failure.named_setting = Some(NOW.to_owned());
-        failure.detail = Some(waits(at));
+        failure.detail = Some(format!("the last turn {}", waits(at)));
         failure.advice = Some(format!("go on then, or give {NOW} to ask all the same"));
         // What limits it, quota or rate, the transcript does not say.
         let failure = FailureReport {
