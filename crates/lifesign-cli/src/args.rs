@@ -24,7 +24,7 @@ pub(crate) use self::run::RunArgs;
     propagate_version = true,
     after_help = "Start here:\n  lifesign demo                  watch seven kinds of call being judged\n  \
                   lifesign call --help           make a call and see its clocks\n  \
-                  lifesign run --help            have a model work on a task, unattended\n  \
+                  lifesign run --help            have a model work on a task, or talk to it\n  \
                   lifesign config explain        see every bound in force and where it comes from"
 )]
 pub(crate) struct Cli {
@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// Tell from a journal of calls what failed, of what, and what to change.
     #[command(after_long_help = REPORT_HELP)]
     Report(ReportArgs),
-    /// Have a model work on a task until it has answered, with tools where they are given.
+    /// Have a model work on a task until it has answered, with tools where they are given, or talk to it.
     #[command(after_long_help = RUN_HELP)]
     Run(Box<RunArgs>),
     /// Serve as a gateway: programs that change only their base URL get everything `call` does.

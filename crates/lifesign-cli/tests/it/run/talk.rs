@@ -308,6 +308,32 @@ fn nothing_that_a_model_or_a_tool_says_commands_the_terminal() {
 }
 
 #[test]
+fn a_terminal_that_cannot_wipe_a_row_is_given_no_row_to_wipe() {
+    let shown = |terminal: &str| {
+        let provider = Provider::script(
+            "status 200 sse; repeat 0.1 { comment } x8; text \"Hello.\"; finish stop; done; eof",
+        );
+        let words = format!(
+            "run --base-url {} --wire openai-chat --prompt go",
+            provider.url()
+        );
+        let mut screen = Screen::start(80, &words, &[("TERM", terminal)])?;
+        wait_until("the turn ends", || screen.is_over());
+        screen.assert_left(0);
+        Some(screen.text())
+    };
+    let (Some(dumb), Some(able)) = (shown("dumb"), shown("xterm")) else {
+        return;
+    };
+
+    assert!(able.contains("\x1b[2K"), "{able:?}");
+    assert!(
+        !dumb.contains('\x1b') && dumb.contains("Hello."),
+        "{dumb:?}"
+    );
+}
+
+#[test]
 fn commands_are_answered_here_and_never_said() {
     let provider = Provider::script("answer \"Hello.\"");
     let place = Place::new();
@@ -374,6 +400,8 @@ fn a_turn_whose_program_died_is_offered_and_gone_on_with() {
     drop(talk);
 
     let mut talk = Talk::start(&provider, &place, &words).unwrap();
+    talk.shows("m at ");
+    talk.shows("1 turn so far");
     talk.shows("The last turn did not end. /resume goes on with it");
     talk.say("/resume");
     talk.shows("Here I am.");
