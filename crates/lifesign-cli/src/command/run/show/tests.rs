@@ -164,10 +164,9 @@ async fn a_turn_that_will_be_sent_again_says_when() {
 
 #[test]
 fn what_is_left_out_for_want_of_a_summary_is_told_as_many_as_it_is() {
-    let now = Now::start();
     let told = |results| {
         let failure = Box::new(Failure::new(FailureCode::RawSilent, Phase::BeforeContent));
-        let line = lines::of(&AgentEvent::Elided { failure, results }, &now).unwrap();
+        let line = lines::of(&AgentEvent::Elided { failure, results }).unwrap();
         line.split_once("); ").unwrap().1.to_owned()
     };
 
