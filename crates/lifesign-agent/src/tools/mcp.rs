@@ -104,7 +104,12 @@ fn short(text: &str) -> &str {
 
 /// Puts an error and its causes into one clause.
 fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+    let text = error.to_string();
+    // What stands before an error of our own HTTP client says nothing.
+    let mut text = text
+        .strip_prefix("Client error: ")
+        .unwrap_or(&text)
+        .to_owned();
     let mut cause = error.source();
     while let Some(inner) = cause {
         let more = inner.to_string();

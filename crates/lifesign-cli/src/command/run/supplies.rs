@@ -86,7 +86,13 @@ impl Supplies {
             tools = tools
                 .with(owner, Arc::clone(server) as _)
                 .map_err(|taken| {
-                    anyhow!("--mcp: {taken}; a `prefix` tells a server's tools apart")
+                    // Before two tools of one server a prefix would stand alike.
+                    let advice = if taken.first == taken.second {
+                        ""
+                    } else {
+                        "; a `prefix` tells a server's tools apart"
+                    };
+                    anyhow!("--mcp: {taken}{advice}")
                 })?;
         }
         Ok(Stock { tools, servers })

@@ -255,10 +255,7 @@ async fn what_is_no_server_is_told_in_one_clause() {
     );
 
     for (url, said) in [
-        (
-            gone,
-            "tool server web cannot be reached: Client error: no connection",
-        ),
+        (gone, "tool server web cannot be reached: no connection"),
         (
             html.await,
             "tool server web cannot be reached: unexpected server response: \
