@@ -11,6 +11,7 @@ use lifesign_agent::{Agent, Transcript, Turn, TurnOutcome, TurnReport};
 use lifesign_core::{Origin, SettingError};
 
 use super::early::Early;
+use super::setup::NAMES;
 use super::show::{self, Shown};
 use crate::interrupts::Interrupts;
 use crate::output::{UNWRITTEN, Unwritten, complain, note, one_line, print_line, second};
@@ -87,8 +88,9 @@ pub(super) fn out_of_time(limit: Duration) -> TurnReport {
     failure.bound = Some(BoundName::WallClock);
     failure.origin = Some(Origin::Call);
     failure.limit = Some(limit);
-    failure.named_setting = Some("wall_clock".to_owned());
-    failure.detail = Some("tool servers were starting".to_owned());
+    failure.named_setting = Some(NAMES.wall_clock.to_owned());
+    failure.detail =
+        Some("the time for the turn ran out while its tool servers were starting".to_owned());
     TurnReport {
         outcome: TurnOutcome::WallTimeout,
         ..TurnReport::unbegun(&failure)

@@ -253,7 +253,7 @@ fn system(args: &RunArgs) -> anyhow::Result<Option<String>> {
 }
 
 /// What people set the limits of a turn with here.
-const NAMES: SettingNames = SettingNames {
+pub(super) const NAMES: SettingNames = SettingNames {
     wall_clock: "--wall-clock",
     max_rounds: "--max-rounds",
 };

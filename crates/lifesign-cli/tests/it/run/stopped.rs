@@ -206,7 +206,12 @@ fn by_its_wall_clock_while_a_server_does_not_come_up() {
     ran.assert_code(6);
     let report = ran.turn_report();
     assert_eq!(report["outcome"], "wall_timeout");
-    assert_eq!(report["failure"]["setting"], "wall_clock");
+    assert_eq!(report["failure"]["setting"], "--wall-clock");
+    assert_eq!(
+        report["failure"]["message"],
+        "the time for the turn ran out while its tool servers were starting (--wall-clock = 300 ms, \
+         call)"
+    );
     assert_eq!(
         report["sentence"],
         "The 300 ms you allowed ran out before the answer began; ask for less or allow more."
