@@ -88,9 +88,10 @@ impl Failure {
                     None => self.with_detail(what.to_owned()),
                 }
             }
-            FailureCode::WallClock => match &self.detail {
-                Some(detail) => detail.clone(),
-                None => format!("the call's own budget ran out {during}"),
+            // Where another setting is named, the clock is not the call's own.
+            FailureCode::WallClock => match (&self.named_setting, &self.detail) {
+                (Some(_), Some(detail)) => detail.clone(),
+                _ => format!("the call's own budget ran out {during}"),
             },
             FailureCode::WholeCall => {
                 "the answer was still coming when its limit ran out".to_owned()
