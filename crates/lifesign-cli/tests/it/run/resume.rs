@@ -99,7 +99,7 @@ fn a_turn_killed_while_the_model_answers_loses_the_unfinished_call_and_nothing_e
 
 #[test]
 fn a_tool_that_ran_when_its_program_was_killed_is_not_run_again() {
-    let wait = "echo first >> written; while [ ! -e go ]; do sleep 0.02; done";
+    let wait = "echo first >> written; while [ -e written ] && [ ! -e go ]; do sleep 0.02; done";
     let provider = Provider::script(&format!(
         "attempt 1: {}\nattempt 2: answer \"Done.\"",
         calls(&[
