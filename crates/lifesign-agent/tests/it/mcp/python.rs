@@ -263,7 +263,7 @@ async fn it_is_reached_over_http() {
              what it had begun may be half done"
         )
     );
-    let unreachable = "echo failed: tool server tests cannot be reached: Client error: ";
+    let unreachable = "echo failed: tool server tests cannot be reached: no connection: ";
     assert!(
         again.is_error && again.text.starts_with(unreachable),
         "{}",
