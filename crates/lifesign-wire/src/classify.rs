@@ -9,12 +9,12 @@ use std::fmt;
 
 use lifesign_core::{HeartbeatOrigin, Sign};
 
+use crate::delta_run::DeltaRun;
 use crate::dialect::{Decode, Told};
 use crate::event::Event;
 use crate::frame::SseFrame;
 use crate::judge::{self, Judge};
 use crate::mend::Mender;
-use crate::run::Run;
 use crate::wire::Wire;
 
 /// Judges the frames of one stream for their progress alone.
@@ -41,7 +41,7 @@ pub struct Classifier {
     wire: Wire,
     decoder: Mender,
     judge: Judge,
-    run: Run,
+    run: DeltaRun,
     is_over: bool,
 }
 
@@ -52,7 +52,7 @@ impl Classifier {
             wire,
             decoder: wire.decoder(),
             judge: Judge::default(),
-            run: Run::default(),
+            run: DeltaRun::default(),
             is_over: false,
         }
     }

@@ -13,6 +13,7 @@ pub use self::relay::RelayReader;
 pub use self::signs::SignReader;
 use crate::ProviderError;
 use crate::answer::{Answer, Assembly};
+use crate::delta_run::DeltaRun;
 use crate::dialect::{Decode, Finishes, Meaning, Oddities, Told};
 use crate::error_body::error_in;
 use crate::event::Event;
@@ -20,7 +21,6 @@ use crate::foreign::{self, Lookout};
 use crate::frame::{FrameLimits, Part, SseEvent, SseFrame, SseFramer, TooLarge};
 use crate::judge::{self, Judge};
 use crate::mend::Mender;
-use crate::run::Run;
 use crate::sample::sample;
 use crate::sniff::{Body, Sniffer};
 use crate::wire::Wire;
@@ -197,7 +197,7 @@ enum ContentUse {
     /// It is put together.
     Kept,
     /// It is judged and passed on. The decoder sees the first delta of each run alone.
-    Judged(Run),
+    Judged(DeltaRun),
 }
 
 /// Whether the answer said that it is over.

@@ -9,10 +9,10 @@ use super::{
     BodyState, ContentUse, Expect, Incomplete, ReadError, ReadLimits, Reader, Sink, State,
 };
 use crate::answer::Answer;
+use crate::delta_run::DeltaRun;
 use crate::error_body::{ProviderError, is_error_frame};
 use crate::event::Event;
 use crate::frame::SseFrame;
-use crate::run::Run;
 use crate::wire::Wire;
 
 mod sorting;
@@ -65,7 +65,12 @@ impl RelayReader {
     /// Returns a reader at the start of a body.
     pub fn new(wire: Wire, expect: Expect, limits: &ReadLimits) -> Self {
         Self {
-            reader: Reader::of(wire, expect, limits, ContentUse::Judged(Run::default())),
+            reader: Reader::of(
+                wire,
+                expect,
+                limits,
+                ContentUse::Judged(DeltaRun::default()),
+            ),
             held: BytesMut::new(),
             start: None,
             swallows_start: false,

@@ -10,7 +10,7 @@ use crate::wire::Wire;
 
 /// The run of deltas that a stream is in.
 #[derive(Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct DeltaRun {
     /// The part of the answer that the last delta went into.
     slot: Option<Slot>,
     last: Last,
@@ -25,7 +25,7 @@ struct Last {
     at: usize,
 }
 
-impl Run {
+impl DeltaRun {
     /// Returns what an event proves that goes on with the run; `None` if it has to be decoded.
     pub(crate) fn go_on(&mut self, wire: Wire, event: &SseEvent<'_>) -> Option<Meaning> {
         if event.error.is_some() || event.name == Some(b"error") {
@@ -94,10 +94,10 @@ mod tests {
 
     /// What a run is told that has begun with a delta, with and without knowing the one before.
     fn told(data: &[u8]) -> [Option<Meaning>; 2] {
-        let mut run = Run::default();
+        let mut run = DeltaRun::default();
         let first = format!("{BEFORE}a{AFTER}");
         assert_eq!(run.go_on(Wire::OPENAI_CHAT, &event(first.as_bytes())), None);
-        let mut blind = Run {
+        let mut blind = DeltaRun {
             slot: run.slot,
             last: Last::default(),
         };
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_run_ends_with_what_is_no_delta_of_it() {
-        let mut run = Run::default();
+        let mut run = DeltaRun::default();
         let delta = format!("{BEFORE}a{AFTER}");
         let delta = event(delta.as_bytes());
         let finish = event(b"{\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}");
