@@ -1,7 +1,8 @@
 //! Making room in a context: what a summary may replace, and what is left out where there is none.
 
-use lifesign::{Message, Request, ToolChoice, Wire};
+use lifesign::{Message, Request, ToolChoice};
 
+use crate::form::Form;
 use crate::transcript::{Entry, Said};
 
 /// Returns about how many tokens the conversation has.
@@ -34,11 +35,10 @@ pub(crate) fn tokens(entries: &[Entry]) -> u64 {
 /// Returns how many tokens the context had once the model had said that, where the provider told.
 fn counted(said: &Said) -> Option<u64> {
     let usage = said.usage?;
-    // Elsewhere those that came from a cache are among the others.
-    let cached = if said.wire == Wire::ANTHROPIC.name() {
-        usage.cached_input_tokens.unwrap_or_default()
-    } else {
-        0
+    let cached = match Form::of(&said.wire) {
+        Form::Messages => usage.cached_input_tokens.unwrap_or_default(),
+        // Those that came from a cache are among the others.
+        Form::Chat | Form::Plain | Form::Responses => 0,
     };
     let tokens = usage.input_tokens?.saturating_add(usage.output_tokens?);
     Some(tokens.saturating_add(cached))

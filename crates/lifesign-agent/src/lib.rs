@@ -35,6 +35,7 @@ mod cancel;
 mod compaction;
 mod event;
 mod finish;
+mod form;
 mod note;
 mod nudge;
 mod outcome;

@@ -9,6 +9,7 @@ use lifesign::{Content, Failure, FailureCode, Message, Role, Wire};
 
 pub(crate) use self::seam::Seam;
 
+use crate::form::Form;
 use crate::transcript::Partial;
 
 /// How a partial is gone on with.
@@ -60,8 +61,16 @@ pub(crate) fn means(partial: &Partial, text: &str, wanted: Continuation, wire: W
     let is_text_alone = said.tool_calls.is_empty() && said.reasoning.is_none();
     match wanted {
         Continuation::Prefill if said.tool_calls.is_empty() => Means::Prefill,
-        Continuation::Auto if wire == Wire::ANTHROPIC && is_text_alone => Means::Prefill,
+        Continuation::Auto if is_text_alone && has_prefill(wire) => Means::Prefill,
         Continuation::Auto | Continuation::Prefill | Continuation::Request => Means::Request,
+    }
+}
+
+/// Returns whether a provider of `wire` goes on from the beginning of an answer.
+fn has_prefill(wire: Wire) -> bool {
+    match Form::of(wire.name()) {
+        Form::Messages => true,
+        Form::Chat | Form::Plain | Form::Responses => false,
     }
 }
 

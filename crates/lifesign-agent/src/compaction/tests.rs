@@ -1,4 +1,4 @@
-use lifesign::Usage;
+use lifesign::{Usage, Wire};
 use pretty_assertions::assert_eq;
 
 use super::*;

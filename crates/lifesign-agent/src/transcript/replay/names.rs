@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 
 use lifesign::Wire;
 
+use crate::form::Form;
+
 /// The ids that a request has used up.
 pub(super) struct Ids {
     wire: Wire,
@@ -53,7 +55,7 @@ pub(super) fn tool_name(name: &str, came_by: &str, wire: Wire) -> String {
 /// Returns whether names go back as they came: servers of Chat Completions have patterns of their
 /// own, and some read a meaning out of their ids.
 fn is_its_own(wire: Wire, came_by: &str) -> bool {
-    wire == Wire::OPENAI_CHAT && came_by == wire.name()
+    Form::of(wire.name()) == Form::Chat && came_by == wire.name()
 }
 
 fn fitting(name: &str, longest: usize) -> String {
@@ -73,12 +75,18 @@ fn fitting(name: &str, longest: usize) -> String {
 /// Chat Completions refuses longer ids with "maximum length 40", Responses with "maximum length 64".
 /// Messages has a pattern and says nothing of a length.
 fn longest_id(wire: Wire) -> usize {
-    if wire == Wire::OPENAI_CHAT { 40 } else { 64 }
+    match Form::of(wire.name()) {
+        Form::Chat | Form::Plain => 40,
+        Form::Messages | Form::Responses => 64,
+    }
 }
 
 /// `^[a-zA-Z0-9_-]{1,128}$` on Messages, at most 64 elsewhere.
 fn longest_name(wire: Wire) -> usize {
-    if wire == Wire::ANTHROPIC { 128 } else { 64 }
+    match Form::of(wire.name()) {
+        Form::Messages => 128,
+        Form::Chat | Form::Plain | Form::Responses => 64,
+    }
 }
 
 const NAMELESS: &str = "nameless";

@@ -10,6 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::fields::{Fields, set, text};
 use super::names::{Ids, tool_name};
+use crate::form::Form;
 
 /// The calls that a request holds: the id that each has in the transcript, and the one in the request.
 pub(super) type Sent = BTreeMap<String, String>;
@@ -26,14 +27,17 @@ pub(super) fn renamed(
     };
     let kind = text(&fields, "type").unwrap_or_default();
     let mut naming = Naming { wire, ids, sent };
-    let is_changed = if wire == Wire::OPENAI_CHAT {
-        naming.message(&mut fields)
-    } else if wire == Wire::ANTHROPIC {
-        // Not `||`: each does its own part.
-        kind == "tool_use" && (naming.call(&mut fields, "id") | give_object(&mut fields))
-    } else {
-        matches!(kind.as_str(), "function_call" | "custom_tool_call")
-            && naming.call(&mut fields, "call_id")
+    let is_changed = match Form::of(wire.name()) {
+        Form::Chat => naming.message(&mut fields),
+        Form::Messages => {
+            // Not `||`: each does its own part.
+            kind == "tool_use" && (naming.call(&mut fields, "id") | give_object(&mut fields))
+        }
+        Form::Responses => {
+            matches!(kind.as_str(), "function_call" | "custom_tool_call")
+                && naming.call(&mut fields, "call_id")
+        }
+        Form::Plain => false,
     };
     if !is_changed {
         return part;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::names::{Ids, tool_name};
 use super::own_calls::{Sent, as_object, renamed};
 use super::rest::without_beginning;
+use crate::form::Form;
 use crate::transcript::entry::Said;
 
 /// Partials, and what they were completed with, if they were.
@@ -54,83 +55,117 @@ impl<'a> Spoken<'a> {
 
     /// Returns an answer together with the partials that it goes on from.
     fn joined(&self, whole: &Said, wire: Wire, ids: &mut Ids) -> (Vec<Content>, Sent) {
-        if whole.wire != wire.name() || whole.parts.is_empty() {
-            return in_plain_words(whole, self.text(), wire, ids);
-        }
         let mut sent = Sent::new();
-        let before: String = self.partials.iter().map(|said| said.new_text()).collect();
-        let content = if wire == Wire::OPENAI_CHAT {
-            match chat_message(&whole.parts, &self.text()) {
-                Some(part) if says_something(&part) => {
-                    round_trip([renamed(part, wire, ids, &mut sent)].into_iter())
-                }
-                Some(_) => Vec::new(),
-                None => return in_plain_words(whole, self.text(), wire, ids),
-            }
-        } else if wire == Wire::ANTHROPIC {
-            // Thinking stands before text wherever tools are called, so the text goes in between.
-            let (thinking, rest): (Vec<_>, Vec<_>) = without_broken_thought(&whole.parts)
-                .into_iter()
-                .partition(|(kind, _)| matches!(kind.as_str(), "thinking" | "redacted_thinking"));
-            let rest = rest.into_iter().filter(|(kind, _)| kind != "text");
-            let mut content = round_trip(thinking.into_iter().map(|(_, part)| part));
-            content.extend(text(self.text()));
-            let rest = rest.map(|(_, part)| renamed(part, wire, ids, &mut sent));
-            content.extend(round_trip(rest));
-            content
-        } else {
-            let Some(rest) = without_beginning(&whole.parts, whole.overlap) else {
-                return in_plain_words(whole, self.text(), wire, ids);
-            };
-            let mut content = text(before);
-            let own = own_words(&rest, wire);
-            content.extend(round_trip(
-                own.map(|part| renamed(part, wire, ids, &mut sent)),
-            ));
-            content
+        let content = match own_form(whole, wire) {
+            Form::Chat => self.joined_message(whole, wire, ids, &mut sent),
+            Form::Messages => Some(self.joined_blocks(whole, wire, ids, &mut sent)),
+            Form::Responses => self.joined_items(whole, wire, ids, &mut sent),
+            Form::Plain => None,
         };
-        (content, sent)
+        match content {
+            Some(content) => (content, sent),
+            None => in_plain_words(whole, self.text(), wire, ids),
+        }
+    }
+
+    /// Returns one message of Chat Completions; `None` where it holds more than text.
+    fn joined_message(
+        &self,
+        whole: &Said,
+        wire: Wire,
+        ids: &mut Ids,
+        sent: &mut Sent,
+    ) -> Option<Vec<Content>> {
+        let part = chat_message(&whole.parts, &self.text())?;
+        let part = says_something(&part).then(|| renamed(part, wire, ids, sent));
+        Some(round_trip(part.into_iter()))
+    }
+
+    /// Returns blocks of Messages. Thinking stands before text wherever tools are called, so the text
+    /// goes in between.
+    fn joined_blocks(
+        &self,
+        whole: &Said,
+        wire: Wire,
+        ids: &mut Ids,
+        sent: &mut Sent,
+    ) -> Vec<Content> {
+        let mut blocks: Vec<_> = parsed(&whole.parts).collect();
+        cut_broken_thought(&mut blocks);
+        let (thinking, rest): (Vec<_>, Vec<_>) = blocks
+            .into_iter()
+            .partition(|(kind, _)| matches!(kind.as_str(), "thinking" | "redacted_thinking"));
+        let rest = rest.into_iter().filter(|(kind, _)| kind != "text");
+        let mut content = round_trip(thinking.into_iter().map(|(_, part)| part));
+        content.extend(text(self.text()));
+        content.extend(round_trip(
+            rest.map(|(_, part)| renamed(part, wire, ids, sent)),
+        ));
+        content
+    }
+
+    /// Returns what came before, and the items of Responses behind it; `None` where they do not begin
+    /// with what they repeat.
+    fn joined_items(
+        &self,
+        whole: &Said,
+        wire: Wire,
+        ids: &mut Ids,
+        sent: &mut Sent,
+    ) -> Option<Vec<Content>> {
+        let rest = without_beginning(&whole.parts, whole.overlap)?;
+        let before = self.partials.iter().map(|said| said.new_text()).collect();
+        let mut content = text(before);
+        let own = own_words(&rest, Form::Responses);
+        content.extend(round_trip(own.map(|part| renamed(part, wire, ids, sent))));
+        Some(content)
     }
 }
 
 /// Returns an answer that came in one piece.
 fn whole_alone(whole: &Said, wire: Wire, ids: &mut Ids) -> (Vec<Content>, Sent) {
-    if whole.wire == wire.name() && !whole.parts.is_empty() {
-        let mut sent = Sent::new();
-        let own = own_words(&whole.parts, wire);
-        let content = round_trip(own.map(|part| renamed(part, wire, ids, &mut sent)));
-        return (content, sent);
+    let form = own_form(whole, wire);
+    if form == Form::Plain {
+        return in_plain_words(whole, whole.text.clone(), wire, ids);
     }
-    in_plain_words(whole, whole.text.clone(), wire, ids)
+    let mut sent = Sent::new();
+    let own = own_words(&whole.parts, form);
+    let content = round_trip(own.map(|part| renamed(part, wire, ids, &mut sent)));
+    (content, sent)
 }
 
-/// Returns the parts that came by `wire` and that it takes back.
-fn own_words(parts: &[String], wire: Wire) -> impl Iterator<Item = Box<RawValue>> {
-    let mut parts: Vec<_> = if wire == Wire::ANTHROPIC {
-        without_broken_thought(parts)
+/// Returns the form in which `said` goes back by `wire`: its own where it came by it.
+fn own_form(said: &Said, wire: Wire) -> Form {
+    if said.wire == wire.name() && !said.parts.is_empty() {
+        Form::of(wire.name())
     } else {
-        parsed(parts).collect()
-    };
-    if wire == Wire::OPENAI_CHAT {
-        parts.retain(|(_, part)| says_something(part));
-    } else if wire == Wire::ANTHROPIC {
-        parts.retain(|(kind, part)| kind != "text" || !is_blank(part));
-    } else {
+        Form::Plain
+    }
+}
+
+/// Returns those of the parts that are taken back.
+fn own_words(parts: &[String], form: Form) -> impl Iterator<Item = Box<RawValue>> {
+    let mut parts: Vec<_> = parsed(parts).collect();
+    match form {
+        Form::Chat => parts.retain(|(_, part)| says_something(part)),
+        Form::Messages => {
+            cut_broken_thought(&mut parts);
+            parts.retain(|(kind, part)| kind != "text" || !is_blank(part));
+        }
         // Reasoning is only taken together with what it led to.
-        while parts.pop_if(|(kind, _)| kind == "reasoning").is_some() {}
+        Form::Responses => while parts.pop_if(|(kind, _)| kind == "reasoning").is_some() {},
+        Form::Plain => parts.clear(),
     }
     parts.into_iter().map(|(_, part)| part)
 }
 
-/// Returns the blocks of Anthropic without thinking that the length limit cut before its signature,
-/// which is not taken. Servers that sign nothing get theirs back where something followed it.
-fn without_broken_thought(parts: &[String]) -> Vec<(String, Box<RawValue>)> {
-    let mut parts: Vec<_> = parsed(parts).collect();
-    while parts
+/// Takes thinking off the end of blocks that the length limit cut before its signature, which is not
+/// taken. Servers that sign nothing get theirs back where something followed it.
+fn cut_broken_thought(blocks: &mut Vec<(String, Box<RawValue>)>) {
+    while blocks
         .pop_if(|(kind, part)| kind == "thinking" && !is_signed(part))
         .is_some()
     {}
-    parts
 }
 
 /// Returns an answer in the words that every wire has.
@@ -154,12 +189,12 @@ fn in_plain_words(whole: &Said, said: String, wire: Wire, ids: &mut Ids) -> (Vec
 /// Chat verifies nothing, so there its reasoning goes back too. Anthropic takes thinking with its
 /// signature alone. Responses wants an item behind each reasoning, which did not come.
 fn broken_off(partial: &Said, wire: Wire) -> Vec<Content> {
-    if partial.wire == wire.name() && wire == Wire::OPENAI_CHAT && !partial.parts.is_empty() {
-        return round_trip(own_words(&partial.parts, wire));
-    }
+    let form = own_form(partial, wire);
     let said = text(partial.new_text().to_owned());
-    if said.is_empty() || partial.wire != wire.name() || wire != Wire::ANTHROPIC {
-        return said;
+    match form {
+        Form::Chat => return round_trip(own_words(&partial.parts, form)),
+        Form::Messages if !said.is_empty() => {}
+        Form::Messages | Form::Plain | Form::Responses => return said,
     }
     let signed = parsed(&partial.parts).filter(|(kind, part)| match kind.as_str() {
         "thinking" => is_signed(part),
@@ -200,10 +235,11 @@ fn says_something(part: &RawValue) -> bool {
 
 /// Returns arguments as `wire` takes them: an object where it takes nothing else.
 fn arguments(text: &str, wire: Wire) -> String {
-    if wire != Wire::ANTHROPIC || text.trim().is_empty() {
-        return text.to_owned();
-    }
-    as_object(text).map_or_else(|| text.to_owned(), |object| object.to_string())
+    let object = match Form::of(wire.name()) {
+        Form::Messages if !text.trim().is_empty() => as_object(text),
+        Form::Chat | Form::Messages | Form::Plain | Form::Responses => None,
+    };
+    object.map_or_else(|| text.to_owned(), |object| object.to_string())
 }
 
 /// Returns `text` as content; none where it is blank, which not every wire takes.
