@@ -13,13 +13,7 @@ use crate::harness::{Case, Tools, calls};
 #[tokio::test]
 async fn a_compaction_that_hangs_is_given_up_at_its_bound_and_old_results_are_left_out() {
     let tools = Arc::new(Tools::default());
-    let look = |id: &str| calls(&[(id, "look", json!({"say": "x".repeat(1_000)}))]);
-    let script = format!(
-        "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\nattempt 4: hold\nattempt 5: answer \"ok\"",
-        look("c1"),
-        look("c2"),
-        look("c3")
-    );
+    let script = three_looks("attempt 4: hold\nattempt 5: answer \"ok\"");
     let played = Case::new(&script)
         .tools(&tools)
         .set("bounds.whole_call", "200ms")
@@ -55,13 +49,7 @@ async fn a_compaction_that_hangs_is_given_up_at_its_bound_and_old_results_are_le
 #[tokio::test]
 async fn a_compaction_that_runs_out_of_its_own_wall_clock_does_not_end_the_turn() {
     let tools = Arc::new(Tools::default());
-    let look = |id: &str| calls(&[(id, "look", json!({"say": "x".repeat(1_000)}))]);
-    let script = format!(
-        "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\nattempt 4: hold\nattempt 5: answer \"ok\"",
-        look("c1"),
-        look("c2"),
-        look("c3")
-    );
+    let script = three_looks("attempt 4: hold\nattempt 5: answer \"ok\"");
     let played = Case::new(&script)
         .tools(&tools)
         .set("bounds.raw_silence", "20s")
@@ -136,16 +124,11 @@ async fn a_compaction_that_failed_is_told_and_made_again_only_when_the_context_h
 #[tokio::test]
 async fn a_summary_is_made_without_what_was_left_out() {
     let tools = Arc::new(Tools::default());
-    let look = |id: &str| calls(&[(id, "look", json!({"say": "x".repeat(1_000)}))]);
-    let script = format!(
-        "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\n\
-         attempt 4: status 500 json; error server_error; eof\n\
+    let script = three_looks(&format!(
+        "attempt 4: status 500 json; error server_error; eof\n\
          attempt 5: {}\nattempt 6: answer \"the sum of it\"\nattempt 7: answer \"ok\"",
-        look("c1"),
-        look("c2"),
-        look("c3"),
         look("c4"),
-    );
+    ));
     let played = Case::new(&script)
         .tools(&tools)
         .with(|builder| builder.context_tokens(1_600))
@@ -176,14 +159,7 @@ async fn a_summary_is_made_without_what_was_left_out() {
 #[tokio::test]
 async fn a_compaction_sums_up_what_was_said_long_ago() {
     let tools = Arc::new(Tools::default());
-    let look = |id: &str| calls(&[(id, "look", json!({"say": "x".repeat(1_000)}))]);
-    let script = format!(
-        "attempt 1: {}\nattempt 2: {}\nattempt 3: {}\nattempt 4: answer \"the sum of it\"\n\
-         attempt 5: answer \"ok\"",
-        look("c1"),
-        look("c2"),
-        look("c3")
-    );
+    let script = three_looks("attempt 4: answer \"the sum of it\"\nattempt 5: answer \"ok\"");
     let played = Case::new(&script)
         .tools(&tools)
         .with(|builder| builder.context_tokens(1_600))
@@ -231,19 +207,7 @@ async fn a_compaction_sums_up_what_was_said_long_ago() {
 /// of some models refuse a user who speaks twice.
 #[tokio::test]
 async fn a_summary_that_ends_with_a_question_is_asked_for_in_the_same_message() {
-    let mut transcript = Transcript::in_memory();
-    let said = Said {
-        text: "x".repeat(4_000),
-        ..Said::default()
-    };
-    for entry in [
-        user(1, "first"),
-        Entry::Answer(said.clone()),
-        user(2, "second"),
-        Entry::Answer(said),
-    ] {
-        transcript.append(entry).await.unwrap();
-    }
+    let transcript = long_talk().await;
     let played = Case::new("attempt 1: answer \"the sum of it\"\nattempt 2: answer \"ok\"")
         .with(|builder| builder.context_tokens(1_600).transcript(transcript))
         .play()
@@ -260,19 +224,7 @@ async fn a_summary_that_ends_with_a_question_is_asked_for_in_the_same_message() 
 /// The person was told that the answer had been coming.
 #[tokio::test]
 async fn a_turn_that_runs_out_of_time_in_a_summary_does_not_say_that_its_answer_was_coming() {
-    let mut transcript = Transcript::in_memory();
-    let said = Said {
-        text: "x".repeat(4_000),
-        ..Said::default()
-    };
-    for entry in [
-        user(1, "first"),
-        Entry::Answer(said.clone()),
-        user(2, "second"),
-        Entry::Answer(said),
-    ] {
-        transcript.append(entry).await.unwrap();
-    }
+    let transcript = long_talk().await;
     // Some servers stream whatever was asked for.
     let script = r#"status 200 sse; repeat 0.02 { delta {"content":"word "} } forever"#;
     let played = Case::new(script)
@@ -292,6 +244,34 @@ async fn a_turn_that_runs_out_of_time_in_a_summary_does_not_say_that_its_answer_
     );
     assert_eq!(played.report.text, "");
     played.assert_sound();
+}
+
+/// Returns a script in which the model looks three times, until its context is nearly full, and then.
+fn three_looks(then: &str) -> String {
+    let [first, second, third] = ["c1", "c2", "c3"].map(look);
+    format!("attempt 1: {first}\nattempt 2: {second}\nattempt 3: {third}\n{then}")
+}
+
+fn look(id: &str) -> String {
+    calls(&[(id, "look", json!({"say": "x".repeat(1_000)}))])
+}
+
+/// Returns a conversation that leaves no room for a third turn, and ends with what the model said.
+async fn long_talk() -> Transcript {
+    let mut transcript = Transcript::in_memory();
+    let said = Said {
+        text: "x".repeat(4_000),
+        ..Said::default()
+    };
+    for entry in [
+        user(1, "first"),
+        Entry::Answer(said.clone()),
+        user(2, "second"),
+        Entry::Answer(said),
+    ] {
+        transcript.append(entry).await.unwrap();
+    }
+    transcript
 }
 
 fn user(turn: u32, text: &str) -> Entry {
