@@ -26,6 +26,10 @@ impl Failure {
             .map(|limit| format!(" for {}", human_measured(limit)))
             .unwrap_or_default();
         let (what, then) = match self.code {
+            FailureCode::BytesOnly if self.partial => {
+                let what = format!("Only scraps of the rest of the answer came{time}");
+                return (what, KEPT);
+            }
             FailureCode::BytesOnly => {
                 return (format!("Only scraps of an answer came{time}"), TRY_AGAIN);
             }
@@ -86,6 +90,13 @@ impl Failure {
                     "add to it or use another",
                 ),
             },
+            FailureCode::HeartbeatsOnly if self.partial => {
+                let what = "The line to the model's server was alive";
+                return (
+                    format!("{what}{time}, but no more of the answer came over it"),
+                    KEPT,
+                );
+            }
             FailureCode::HeartbeatsOnly => {
                 let what = "The line to the model's server was alive";
                 return (
@@ -97,6 +108,13 @@ impl Failure {
                 let time = self.limit_or_time();
                 let what = format!("The {time} set aside for the model's server ran out");
                 return (what, "try again later or allow more");
+            }
+            FailureCode::NoContent if self.partial => {
+                let what = "The model's server gave signs of work";
+                return (
+                    format!("{what}{time} without another word of the answer"),
+                    KEPT,
+                );
             }
             FailureCode::NoContent => {
                 let what = "The model's server gave signs of work";
@@ -278,9 +296,6 @@ impl Failure {
     }
 }
 
-const TRY_AGAIN: &str = "trying again may help";
-
-const KEPT: &str = "what had come is kept";
 /// Returns the first whole second from `at` on: nobody waits for less.
 fn whole_second(at: Timestamp) -> Timestamp {
     let up = TimestampRound::new()
@@ -288,3 +303,7 @@ fn whole_second(at: Timestamp) -> Timestamp {
         .mode(RoundMode::Ceil);
     at.round(up).unwrap_or(at)
 }
+
+const TRY_AGAIN: &str = "trying again may help";
+
+const KEPT: &str = "what had come is kept";

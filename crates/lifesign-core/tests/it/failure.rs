@@ -371,6 +371,35 @@ fn the_wall_clock_is_not_told_as_silence() {
 }
 
 #[test]
+fn whoever_has_a_part_of_the_answer_is_not_told_that_none_came() {
+    let told = [
+        FailureCode::BytesOnly,
+        FailureCode::HeartbeatsOnly,
+        FailureCode::NoContent,
+        FailureCode::RawSilent,
+    ]
+    .map(|code| {
+        let mut cut = Failure::new(code, Phase::AfterContent);
+        cut.partial = true;
+        cut.limit = Some(Duration::from_secs(45));
+        cut.sentence()
+    });
+
+    assert_eq!(
+        told,
+        [
+            "Only scraps of the rest of the answer came for 45 s; what had come is kept.",
+            "The line to the model's server was alive for 45 s, but no more of the answer came over \
+             it; what had come is kept.",
+            "The model's server gave signs of work for 45 s without another word of the answer; \
+             what had come is kept.",
+            "The model's server went quiet for 45 s in the middle of the answer; what had come is \
+             kept.",
+        ]
+    );
+}
+
+#[test]
 fn a_stream_that_ends_early_and_a_lost_connection_are_told_apart() {
     let mut ended = Failure::new(FailureCode::Truncated, Phase::AfterContent);
     let mut lost = Failure::new(FailureCode::ConnectionLost, Phase::AfterContent);
