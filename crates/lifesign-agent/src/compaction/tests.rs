@@ -1,3 +1,5 @@
+//! When a context is nearly full, where a summary begins, and which results go first.
+
 use lifesign::{Usage, Wire};
 use pretty_assertions::assert_eq;
 

@@ -1,3 +1,5 @@
+//! What is done about each kind of failure, and which count of cuts a policy is given.
+
 use lifesign::{Budget, Commit, FailureCode, Hints, Limit, Past, Phase, RetryPolicy};
 use pretty_assertions::assert_eq;
 

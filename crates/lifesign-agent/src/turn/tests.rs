@@ -1,3 +1,5 @@
+//! What cannot be written down is neither asked nor run.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

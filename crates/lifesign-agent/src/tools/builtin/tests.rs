@@ -1,3 +1,5 @@
+//! Tools for a directory: what they do, and that they do not leave it.
+
 use std::fs;
 
 use pretty_assertions::assert_eq;

@@ -1,3 +1,5 @@
+//! Model calls that servers ask for: their limits, their ends and their failures.
+
 use std::sync::Mutex;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! What a set of tools checks and limits, whoever owns them.
+
 use std::future::pending;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

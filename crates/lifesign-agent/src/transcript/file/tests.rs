@@ -1,3 +1,5 @@
+//! Transcripts on the disk: whole lines, torn ones, and those that are none.
+
 use std::fs;
 
 use pretty_assertions::assert_eq;

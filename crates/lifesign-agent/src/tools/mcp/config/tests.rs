@@ -1,3 +1,5 @@
+//! Files of MCP servers: what can be said in them, and how what cannot be used is refused.
+
 use pretty_assertions::assert_eq;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Streamable HTTP against a server that is played.
+
 use std::sync::{Arc, Mutex};
 
 use hyper_util::rt::TokioIo;

@@ -1,3 +1,5 @@
+//! A server that is played: what it offers, how it is called, and what happens where it ends.
+
 use std::sync::Mutex as Plain;
 use std::sync::atomic::Ordering;
 
