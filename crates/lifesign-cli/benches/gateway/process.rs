@@ -3,7 +3,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Duration;
+
+use lifesign::clock;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{PROXY_CORE, Result};
 
@@ -79,6 +83,22 @@ impl Process {
     pub(crate) fn threads(&self) -> Result<usize> {
         Ok(fs::read_dir(format!("/proc/{}/task", self.id()))?.count())
     }
+
+    /// Asks it to end, and waits until it has: all that it had to say is said then.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let until = clock::now() + PATIENCE;
+        loop {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(format!("asked to end, it ended with {status}").into()),
+                None if clock::now() > until => {
+                    return Err(format!("asked to end, it ran for {PATIENCE:?}").into());
+                }
+                None => thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
 }
 
 impl Drop for Process {
@@ -88,3 +108,6 @@ impl Drop for Process {
         self.child.wait().map(drop).unwrap_or_default();
     }
 }
+
+/// How long a process may take to end.
+const PATIENCE: Duration = Duration::from_secs(20);

@@ -182,8 +182,8 @@ pub(crate) fn run(time: Duration) -> Result<()> {
 
 async fn soak(time: Duration) -> Result<()> {
     let upstream = Arc::new(Upstream::start(None)?);
-    let proxy = Proxy::start(Kind::Lifesign, upstream.address, None, SETTINGS)?;
-    let Some(process) = &proxy.process else {
+    let mut proxy = Proxy::start(Kind::Lifesign, upstream.address, None, SETTINGS)?;
+    let Some(process) = &mut proxy.process else {
         return Err("the gateway does not run".into());
     };
     // Whatever is made once is made now.
@@ -218,6 +218,8 @@ async fn soak(time: Duration) -> Result<()> {
     }
 
     let after = settled(process, &proxy.way, before).await?;
+    // The last lines of its log are written by then, which lag behind the calls that they tell of.
+    process.end()?;
     account(&made, &proxy.said, &upstream)?;
     flat(&memory)?;
     let mut counts: HashMap<Fault, usize> = HashMap::new();
