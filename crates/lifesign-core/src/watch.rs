@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use pulse::Pulse;
 use reminder::Reminder;
-use rows::{become_whole, whole_call};
+use rows::{become_whole, that_may_cut, whole_call};
 
 use crate::{
     Ages, Block, BlockKind, Bounds, Clock, HeartbeatOrigin, Limit, Phase, Progress, Sign, Stage,
@@ -84,6 +84,7 @@ pub use verdict::{Cut, Joined, LastHeartbeat, Notice, Readings, Verdict};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Watch {
+    /// The bounds that may cut.
     rows: Vec<Row>,
     /// What limits the whole call, should the answer turn out to be no stream.
     whole_call: Limit,
@@ -140,7 +141,7 @@ impl Watch {
         lifetime_spent: Duration,
     ) -> Self {
         Self {
-            rows: rows(bounds, shape),
+            rows: that_may_cut(bounds, shape),
             whole_call: whole_call(bounds, shape),
             streamed: shape.streamed,
             phase: Phase::Queued,
@@ -403,9 +404,10 @@ impl Watch {
         self.lifetime_spent.saturating_add(this)
     }
 
-    /// Returns every bound as it stands, in order of precedence.
+    /// Returns the bounds that may cut, in order of precedence: those in force, and `whole_call`,
+    /// which comes into force where the answer turns out to be no stream.
     ///
-    /// A limit learned from the rhythm of heartbeats is not in here; a [`Cut`] names it.
+    /// [`rows`] has them all, with those that are off or do not apply. A limit learned from the rhythm of heartbeats is not in here; a [`Cut`] names it.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }

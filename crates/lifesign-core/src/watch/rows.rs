@@ -114,6 +114,18 @@ pub fn rows(bounds: &Bounds, shape: &CallShape) -> Vec<Row> {
     BoundName::ALL.map(|name| table.row(name)).into()
 }
 
+/// Returns the bounds that may cut a call of `shape`, in order of precedence: those in force, and
+/// `whole_call`, which comes into force where the answer turns out to be no stream.
+pub(super) fn that_may_cut(bounds: &Bounds, shape: &CallShape) -> Vec<Row> {
+    let table = Table { bounds, shape };
+    let all = BoundName::ALL.map(|name| table.row(name));
+    let may_cut = |row: &Row| row.name == BoundName::WholeCall || row.in_force().is_some();
+    // No larger than it has to be: a watch is kept for as long as its call.
+    let mut rows = Vec::with_capacity(all.iter().filter(|row| may_cut(row)).count());
+    rows.extend(all.into_iter().filter(may_cut));
+    rows
+}
+
 /// Returns what limits a call whose answer is not streamed.
 pub(super) fn whole_call(bounds: &Bounds, shape: &CallShape) -> Limit {
     let shape = CallShape {

@@ -446,6 +446,24 @@ fn a_request_that_nobody_takes_is_bounded_by_whole_call_too() {
 }
 
 #[test]
+fn a_watch_keeps_the_bounds_that_may_cut_and_no_others() {
+    let sim = Sim::open(&Bounds::default(), streamed(CHAT, None));
+
+    let names: Vec<_> = sim.watch.rows().iter().map(|row| row.name.name()).collect();
+
+    let those = [
+        "whole_call",
+        "connect",
+        "headers",
+        "before_content",
+        "between_events",
+        "flat",
+        "raw_silence",
+    ];
+    assert_eq!(names, those);
+}
+
+#[test]
 fn a_whole_body_changes_the_table_of_bounds() {
     let mut sim = Sim::open(&Bounds::default(), streamed(ANTHROPIC, None));
     let in_force = |watch: &Watch| -> Vec<_> {
