@@ -156,7 +156,8 @@ pub struct Reader {
     limits: ReadLimits,
     body: BodyState,
     decoding: Decoding,
-    broken: Option<ReadError>,
+    /// In a box, since a reader is kept for as long as its call, and hardly any breaks.
+    broken: Option<Box<ReadError>>,
 }
 
 #[derive(Debug)]
@@ -249,11 +250,11 @@ impl Reader {
     /// that failed fails again.
     pub fn read(&mut self, chunk: &[u8], sink: &mut impl Sink) -> Result<(), ReadError> {
         if let Some(broken) = &self.broken {
-            return Err(broken.clone());
+            return Err((**broken).clone());
         }
         let read = self.take(chunk, sink);
         if let Err(error) = &read {
-            self.broken = Some(error.clone());
+            self.broken = Some(Box::new(error.clone()));
             self.body = BodyState::Over;
         }
         read
@@ -266,10 +267,10 @@ impl Reader {
     /// Fails as [`read`](Self::read) does, and where nothing of the body could be read.
     pub fn end(&mut self, sink: &mut impl Sink) -> Result<(), ReadError> {
         if let Some(broken) = &self.broken {
-            return Err(broken.clone());
+            return Err((**broken).clone());
         }
         let ended = self.finish(sink);
-        self.broken = ended.clone().err();
+        self.broken = ended.clone().err().map(Box::new);
         ended
     }
 

@@ -104,11 +104,11 @@ impl RelayReader {
     /// Fails as [`Reader::read`] does.
     pub fn read(&mut self, chunk: &Bytes, each: impl FnMut(Sign)) -> Result<(), ReadError> {
         if let Some(broken) = &self.reader.broken {
-            return Err(broken.clone());
+            return Err((**broken).clone());
         }
         let read = self.take_chunk(chunk, &mut Signs(each));
         if let Err(error) = &read {
-            self.reader.broken = Some(error.clone());
+            self.reader.broken = Some(Box::new(error.clone()));
             self.reader.body = BodyState::Over;
         }
         read
