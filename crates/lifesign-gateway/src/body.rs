@@ -167,18 +167,18 @@ impl Conversation {
 
     fn respond(mut self: Box<Self>, item: Item) -> Response<Body> {
         let response = match item {
-            Item::Head => reply::passing(&self.call),
+            Item::Head => reply::passing(&mut self.call),
             Item::Bytes(bytes) => {
-                let bytes = self.pass(bytes);
-                self.ready.push_back(bytes);
-                reply::stream(&self.call)
+                // Room for that alone: what comes later mostly goes out at once.
+                self.ready = VecDeque::from([self.pass(bytes)]);
+                reply::stream(&mut self.call)
             }
             Item::Done => match self.call.order().manner {
-                Manner::Frames => reply::stream(&self.call),
-                _ => reply::passing(&self.call),
+                Manner::Frames => reply::stream(&mut self.call),
+                _ => reply::passing(&mut self.call),
             },
             Item::Whole(body) => {
-                let response = reply::whole(&self.call, body.clone());
+                let response = reply::whole(&mut self.call, body.clone());
                 self.note(response.status().as_u16(), body.len());
                 return Body::whole(response);
             }

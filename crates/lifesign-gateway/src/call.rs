@@ -309,11 +309,11 @@ impl Call {
         }
     }
 
-    /// Returns status and headers of the response that passes.
-    pub(crate) fn response(&self) -> Option<(u16, &HeaderMap)> {
-        match (&self.state, &self.head) {
-            (State::Attempting(attempting), _) => attempting.attempt.response(),
-            (_, Some(head)) => Some((head.status, &head.headers)),
+    /// Takes the headers of the response that passes, and returns them with its status.
+    pub(crate) fn take_headers(&mut self) -> Option<(u16, HeaderMap)> {
+        match (&mut self.state, &mut self.head) {
+            (State::Attempting(attempting), _) => attempting.attempt.take_headers(),
+            (_, Some(head)) => Some((head.status, std::mem::take(&mut head.headers))),
             _ => None,
         }
     }

@@ -13,16 +13,16 @@ use crate::guest::caller_headers;
 use crate::refusal::Refusal;
 
 /// Returns the head of an answer that streams.
-pub(crate) fn stream(call: &Call) -> Response<Bytes> {
+pub(crate) fn stream(call: &mut Call) -> Response<Bytes> {
     let mut response = passing(call);
     mark_stream(response.headers_mut());
     response
 }
 
 /// Returns the head of an answer that passes as it comes.
-pub(crate) fn passing(call: &Call) -> Response<Bytes> {
+pub(crate) fn passing(call: &mut Call) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
-    if let Some((status, headers)) = call.response() {
+    if let Some((status, headers)) = call.take_headers() {
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
         *response.headers_mut() = caller_headers(headers);
     }
@@ -49,7 +49,7 @@ pub(crate) fn early_json(call: &Call) -> Response<Bytes> {
 }
 
 /// Returns a whole answer.
-pub(crate) fn whole(call: &Call, body: Bytes) -> Response<Bytes> {
+pub(crate) fn whole(call: &mut Call, body: Bytes) -> Response<Bytes> {
     let mut response = passing(call);
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     *response.body_mut() = body;
@@ -102,7 +102,7 @@ fn passing_failure(status: u16, fault: &Fault) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     if let Some(head) = &fault.head {
-        *response.headers_mut() = caller_headers(&head.headers);
+        *response.headers_mut() = caller_headers(head.headers.clone());
     }
     response
 }

@@ -142,14 +142,16 @@ impl<I: Intake> Attempt<I> {
         }
     }
 
-    /// Returns the status and the headers of the response, once they are here.
-    pub fn response(&self) -> Option<(u16, &HeaderMap)> {
-        if let Some(head) = &self.head {
-            return Some((head.status, &head.headers));
+    /// Takes the headers of the response, once they are here, and returns them with its status.
+    ///
+    /// What is read of them at the end stays: the provider's id of the request, and its hints.
+    pub fn take_headers(&mut self) -> Option<(u16, HeaderMap)> {
+        if let Some(head) = &mut self.head {
+            return Some((head.status, head.take_headers()));
         }
         // It is over, and what it brought has not been taken yet.
-        let head = self.ended.as_ref()?.head.as_ref()?;
-        Some((head.status, &head.headers))
+        let head = self.ended.as_mut()?.head.as_mut()?;
+        Some((head.status, std::mem::take(&mut head.headers)))
     }
 
     /// Returns whether it is over, and nobody has taken its end yet.

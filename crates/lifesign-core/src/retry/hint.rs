@@ -69,6 +69,17 @@ impl Hints {
     }
 }
 
+impl Hints {
+    /// Returns whether a header called `name`, in small letters, may hold a hint or is needed to
+    /// read one.
+    pub fn may_be_in(name: &str) -> bool {
+        matches!(
+            name,
+            "date" | "retry-after" | "retry-after-ms" | "x-should-retry"
+        ) || name.contains("ratelimit")
+    }
+}
+
 /// The headers that may hold a hint, their values as text.
 struct Headers<'h>(Vec<(&'h str, &'h str)>);
 

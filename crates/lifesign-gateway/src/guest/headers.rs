@@ -7,8 +7,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 /// Those that describe the body, the connection or the way here are made anew. Credentials pass:
 /// whether they may is up to the upstream's setting, see [`remove_credentials`].
 pub(crate) fn upstream_headers(headers: &HeaderMap) -> HeaderMap {
-    passed(headers, |name| {
-        !matches!(
+    let hops = Hops::of(headers);
+    let mut passed = HeaderMap::with_capacity(headers.len() + ADDED);
+    for (name, value) in headers {
+        let is_ours = matches!(
             *name,
             header::ACCEPT_ENCODING
                 | header::CONTENT_ENCODING
@@ -18,24 +20,45 @@ pub(crate) fn upstream_headers(headers: &HeaderMap) -> HeaderMap {
                 | header::FORWARDED
                 | header::HOST
                 | header::VIA
-        ) && !is_private(name.as_str())
-    })
+        ) || is_private(name.as_str());
+        // Copied out of the connection's read buffer: as slices of it they would keep the whole
+        // buffer for as long as the call lasts, and the connection would need a second one.
+        if !is_ours
+            && !hops.are_in(name)
+            && let Ok(mut copied) = HeaderValue::from_bytes(value.as_bytes())
+        {
+            copied.set_sensitive(value.is_sensitive());
+            passed.append(name, copied);
+        }
+    }
+    passed
 }
 
 /// Returns the headers of an upstream's response that go on to the caller.
 ///
 /// What a provider says about its own host is not true of ours, and the body is framed anew.
-pub(crate) fn caller_headers(headers: &HeaderMap) -> HeaderMap {
-    passed(headers, |name| {
-        !matches!(
-            *name,
-            header::ALT_SVC
-                | header::CONTENT_ENCODING
-                | header::CONTENT_LENGTH
-                | header::SET_COOKIE
-                | header::STRICT_TRANSPORT_SECURITY
-        )
-    })
+pub(crate) fn caller_headers(headers: HeaderMap) -> HeaderMap {
+    let hops = Hops::of(&headers);
+    let mut passed = HeaderMap::with_capacity(headers.len() + ADDED);
+    let mut passes = None;
+    for (name, value) in headers {
+        // Of several values only the first comes with their name.
+        if let Some(name) = name {
+            let is_ours = matches!(
+                name,
+                header::ALT_SVC
+                    | header::CONTENT_ENCODING
+                    | header::CONTENT_LENGTH
+                    | header::SET_COOKIE
+                    | header::STRICT_TRANSPORT_SECURITY
+            );
+            passes = (!is_ours && !hops.are_in(&name)).then_some(name);
+        }
+        if let Some(name) = &passes {
+            passed.append(name.clone(), value);
+        }
+    }
+    passed
 }
 
 /// Removes what a caller showed as its key.
@@ -56,23 +79,31 @@ pub(crate) fn keep_credentials(headers: &mut HeaderMap) {
     *headers = kept;
 }
 
-/// Copies what passes out of the connection's read buffer: as slices of it the headers would keep
-/// the whole buffer for as long as the call lasts, and the connection would need a second one.
-fn passed(headers: &HeaderMap, is_passing: impl Fn(&HeaderName) -> bool) -> HeaderMap {
-    let mut passed = HeaderMap::with_capacity(headers.len() + ADDED);
-    let names_some = headers.contains_key(header::CONNECTION);
-    for (name, value) in headers {
-        let is_about_connection =
-            is_hop_by_hop(name) || names_some && is_named_by_connection(headers, name);
-        if !is_about_connection
-            && is_passing(name)
-            && let Ok(mut copied) = HeaderValue::from_bytes(value.as_bytes())
-        {
-            copied.set_sensitive(value.is_sensitive());
-            passed.append(name, copied);
-        }
+/// Which headers are about one connection (RFC 9110, 7.6.1), by what `Connection` says of them.
+struct Hops(Vec<HeaderValue>);
+
+impl Hops {
+    fn of(headers: &HeaderMap) -> Self {
+        Self(
+            headers
+                .get_all(header::CONNECTION)
+                .iter()
+                .cloned()
+                .collect(),
+        )
     }
-    passed
+
+    fn are_in(&self, name: &HeaderName) -> bool {
+        is_hop_by_hop(name) || self.names(name.as_str().as_bytes())
+    }
+
+    fn names(&self, name: &[u8]) -> bool {
+        let mut named = self
+            .0
+            .iter()
+            .flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+        named.any(|named| named.trim_ascii().eq_ignore_ascii_case(name))
+    }
 }
 
 /// What keys are sent in; the last is Google's form of it.
@@ -81,7 +112,7 @@ const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog
 /// How many headers of ours are mostly added to those that pass.
 const ADDED: usize = 8;
 
-/// Returns whether a header is about one connection (RFC 9110, 7.6.1).
+/// Returns whether a header is about one connection whatever `Connection` says.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         *name,
@@ -93,16 +124,6 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
             | header::TRANSFER_ENCODING
             | header::UPGRADE
     ) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
-}
-
-fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
-    headers.get_all(header::CONNECTION).iter().any(|value| {
-        value.as_bytes().split(|byte| *byte == b',').any(|named| {
-            named
-                .trim_ascii()
-                .eq_ignore_ascii_case(name.as_str().as_bytes())
-        })
-    })
 }
 
 /// Returns whether a header tells the way to us, or is addressed to us.
@@ -199,7 +220,7 @@ mod tests {
         given.append("connection", "x-last".parse().unwrap());
 
         assert_eq!(upstream_headers(&given), headers(&["x-stays"]));
-        assert_eq!(caller_headers(&given), headers(&["x-stays"]));
+        assert_eq!(caller_headers(given), headers(&["x-stays"]));
     }
 
     #[test]
@@ -227,7 +248,19 @@ mod tests {
             "retry-after",
             "x-ratelimit-reset-tokens",
         ];
-        assert_eq!(caller_headers(&answered), headers(&kept));
+        assert_eq!(caller_headers(answered), headers(&kept));
+    }
+
+    #[test]
+    fn all_values_of_a_header_pass_to_the_caller_or_none() {
+        let mut answered = headers(&["set-cookie", "vary", "x-a"]);
+        for name in ["set-cookie", "vary"] {
+            answered.append(name, HeaderValue::from_static("second"));
+        }
+        let mut passed = answered.clone();
+        passed.remove("set-cookie");
+
+        assert_eq!(caller_headers(answered), passed);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use http::header::LOCATION;
-use http::{HeaderMap, HeaderValue, response};
+use http::{HeaderMap, HeaderName, HeaderValue, response};
+use lifesign_core::Hints;
 
 use super::ERROR_BODY_BYTES;
 use super::end::ResponseHead;
@@ -30,6 +31,23 @@ impl Head {
             content,
             error_body,
         }
+    }
+
+    /// Takes the headers, but for copies of those that something is read of at the end.
+    pub(super) fn take_headers(&mut self) -> HeaderMap {
+        let is_read = |name: &HeaderName| {
+            Hints::may_be_in(name.as_str()) || REQUEST_IDS.contains(&name.as_str())
+        };
+        let read: Vec<_> = self
+            .headers
+            .iter()
+            .filter(|(name, _)| is_read(name))
+            .collect();
+        let mut kept = HeaderMap::with_capacity(read.len());
+        for (name, value) in read {
+            kept.append(name.clone(), value.clone());
+        }
+        std::mem::replace(&mut self.headers, kept)
     }
 
     /// Returns what is left of the response: status, headers, and the body of an error.
@@ -124,6 +142,33 @@ mod tests {
         assert_eq!(head.headers, parts.headers);
         drop(parts);
         assert!(buffer.is_unique());
+    }
+
+    #[test]
+    fn headers_that_are_taken_leave_what_is_read_of_them_at_the_end() {
+        let mut response = Response::new(());
+        let read = [
+            ("date", "Sun, 29 Nov 2026 12:00:00 GMT"),
+            ("request-id", "req-1"),
+            ("retry-after", "1"),
+            ("x-ratelimit-remaining-tokens", "0"),
+            ("x-ratelimit-reset-tokens", "2s"),
+            ("x-should-retry", "false"),
+        ];
+        for (name, value) in read.into_iter().chain([("server", "it")]) {
+            response
+                .headers_mut()
+                .insert(name, HeaderValue::from_static(value));
+        }
+        let (parts, ()) = response.into_parts();
+        let mut head = Head::new(&parts, None, None);
+
+        assert_eq!(head.take_headers(), parts.headers);
+
+        let mut left: Vec<_> = head.headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, read.map(|(name, _)| name));
+        assert_eq!(head.request_id().as_deref(), Some("req-1"));
     }
 
     #[test]
