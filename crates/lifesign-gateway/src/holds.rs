@@ -424,12 +424,12 @@ impl Asking {
 
     fn pass(&self, raised: u64, slot: Option<Permit>) -> Pass {
         Pass {
-            proof: Some(Proof {
+            proof: Some(Box::new(Proof {
                 holds: Arc::clone(&self.holds),
                 key: self.key.clone(),
                 call: self.call.clone(),
                 raised,
-            }),
+            })),
             _slot: slot,
         }
     }
@@ -438,8 +438,8 @@ impl Asking {
 /// Leave to make one attempt. Keep it until the attempt has ended: then its slot is free.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    /// What a success proves, until it has.
-    proof: Option<Proof>,
+    /// What a success proves, until it has. Boxed: hardly any attempt comes after a hold.
+    proof: Option<Box<Proof>>,
     /// The slot of the ramp that the attempt takes; a probe takes none.
     _slot: Option<Permit>,
 }

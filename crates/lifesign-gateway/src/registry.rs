@@ -46,7 +46,8 @@ struct Seen {
     course: Course,
     /// Where it stands in line, or stood last.
     line: Option<InLine>,
-    wall_clock: Option<Setting<Limit>>,
+    /// Boxed: it is off for nearly all calls.
+    wall_clock: Option<Box<Setting<Limit>>>,
 }
 
 impl Registry {
@@ -169,16 +170,16 @@ impl LiveCall {
             Limit::Off => 0,
         };
         self.wall_ms.store(ms, Ordering::Relaxed);
-        // It is off for nearly all calls, and then there is nothing to show.
         if ms > 0 {
-            self.seen().wall_clock = Some(limit.clone());
+            self.seen().wall_clock = Some(Box::new(limit.clone()));
         }
     }
 
     /// Returns the bound on the whole call, if there is one.
     pub(crate) fn wall_clock(&self) -> Option<Setting<Limit>> {
         let is_on = self.wall_ms.load(Ordering::Relaxed) > 0;
-        self.seen().wall_clock.clone().filter(|_| is_on)
+        let limit = self.seen().wall_clock.as_deref().cloned();
+        limit.filter(|_| is_on)
     }
 
     /// Notes what happened `at` after the call began.
