@@ -31,6 +31,7 @@ use self::{listen::Listener, worker::Shared};
 use crate::refusal::Refusal;
 
 mod connection;
+mod crowd;
 mod descriptors;
 mod drain;
 mod head;

@@ -22,7 +22,9 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use super::{
-    Server, ServerLimits, Service, clock, connection, descriptors,
+    Server, ServerLimits, Service, clock, connection,
+    crowd::{self, Crowd},
+    descriptors,
     drain::{Drain, Stage},
     listen::{ListenSocket, Listener},
     peer::{Peer, Reach},
@@ -107,9 +109,14 @@ async fn serve<S: Service>(
         tokio::spawn(Arc::clone(&worker).accept(acceptor, alive.clone()));
     }
     drop(alive);
+    let peers = Arc::clone(&worker.peers);
     tokio::spawn(async move {
+        let mut crowd = Crowd::default();
         loop {
             pulse.beat();
+            if crowd.has_left(lock(&peers).len()) {
+                crowd::tidy().await;
+            }
             sleep(PULSE).await;
         }
     });
