@@ -56,16 +56,22 @@ impl BeatClock {
         self.seq
     }
 
-    /// Returns ready when nothing was sent for so long that a beat is due.
+    /// Returns ready when nothing was sent for so long that a beat is due, which is sent then.
     pub(crate) fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(every) = self.every else {
             return Poll::Pending;
         };
         let due = self.due(every);
-        while self.clock.elapsed() < due {
+        let mut now = self.clock.elapsed();
+        while now < due {
             ready!(self.timer.poll(due, cx));
+            now = self.clock.elapsed();
         }
         self.seq += 1;
+        // The next one counts from the tick, or each would be later than the one before. After a
+        // long sleep none are made up for.
+        let is_late = now.saturating_sub(due) > MOST_LATE;
+        self.last = if is_late { now } else { due };
         Poll::Ready(())
     }
 
@@ -82,7 +88,7 @@ impl BeatClock {
         ))
     }
 
-    /// Notes that something was sent.
+    /// Notes that something else was sent.
     pub(crate) fn note_sent(&mut self) {
         if self.every.is_some() {
             self.last = self.clock.elapsed();
@@ -91,7 +97,7 @@ impl BeatClock {
 }
 
 /// How late a beat may be to be sent together with others.
-const MOST_LATE: Duration = Duration::from_millis(10);
+const MOST_LATE: Duration = Duration::from_millis(25);
 
 /// Returns the settings of beats as a time, if there are any.
 pub(crate) const fn interval(beats: &crate::config::Beats) -> Option<Duration> {
@@ -191,5 +197,25 @@ mod tests {
         }
 
         assert_eq!(sent, [every + MOST_LATE; 2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_beat_is_no_later_than_the_one_before_and_none_are_made_up_for() {
+        let shared = CallClock::start();
+        tokio::time::advance(Duration::from_millis(3)).await;
+        let every = Duration::from_secs(10);
+        let clock = CallClock::start();
+        let mut beats = BeatClock::new(clock, shared.elapsed(), Some(every), Form::Comment);
+
+        let mut sent = Vec::new();
+        for busy_ms in [0, 7, 60_000, 0] {
+            // Something else keeps the task until then.
+            let next = beats.due(every) + Duration::from_millis(busy_ms);
+            tokio::time::advance(next.saturating_sub(clock.elapsed())).await;
+            std::future::poll_fn(|cx| beats.poll_due(cx)).await;
+            sent.push(whole_millis(shared.elapsed()));
+        }
+
+        assert_eq!(sent, [10_025, 20_032, 90_025, 100_025]);
     }
 }

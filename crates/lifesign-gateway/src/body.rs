@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -111,6 +112,17 @@ pub(crate) struct Conversation {
     is_broken: bool,
     /// Whether what was handed over could be written before that.
     has_paused: bool,
+    in_vain: InVain,
+}
+
+/// In which poll of the connection's task there was nothing more.
+///
+/// hyper asks for more behind whatever it was given, and once again before it waits. Whatever ends a
+/// wait wakes the task, and that is another poll; within one it need not be looked for twice.
+#[derive(Debug, Default)]
+struct InVain {
+    call: Option<NonZeroU32>,
+    beat: Option<NonZeroU32>,
 }
 
 impl Conversation {
@@ -126,6 +138,7 @@ impl Conversation {
             is_over: false,
             is_broken: false,
             has_paused: false,
+            in_vain: InVain::default(),
         })
     }
 
@@ -214,16 +227,16 @@ impl Conversation {
             if self.is_over {
                 return Poll::Ready(None);
             }
-            let item = match self.poll_item(cx) {
-                Poll::Ready(item) => item,
-                Poll::Pending => {
-                    if !self.beats_now() {
-                        return Poll::Pending;
-                    }
-                    ready!(self.beats.poll_due(cx));
-                    let beat = self.make_beat();
-                    return Poll::Ready(Some(Ok(beat)));
-                }
+            let poll = self.peer.poll();
+            let is_in_vain = poll.is_some() && self.in_vain.call == poll;
+            let item = if is_in_vain {
+                Poll::Pending
+            } else {
+                self.poll_item(cx)
+            };
+            let Poll::Ready(item) = item else {
+                self.in_vain.call = poll;
+                return self.poll_beat(cx).map(|beat| Some(Ok(beat)));
             };
             match item {
                 Item::Head => {}
@@ -272,6 +285,19 @@ impl Conversation {
         Poll::Pending
     }
 
+    fn poll_beat(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
+        let poll = self.peer.poll();
+        let is_in_vain = poll.is_some() && self.in_vain.beat == poll;
+        if is_in_vain || !self.beats_now() {
+            return Poll::Pending;
+        }
+        if self.beats.poll_due(cx).is_pending() {
+            self.in_vain.beat = poll;
+            return Poll::Pending;
+        }
+        Poll::Ready(self.make_beat())
+    }
+
     /// Returns whether beats may stand between the bytes of this answer.
     fn beats_now(&self) -> bool {
         match self.call.order().manner {
@@ -288,7 +314,6 @@ impl Conversation {
             self.beats.form(),
             self.has_passed,
         );
-        self.beats.note_sent();
         self.call.note_beat(&beat);
         self.seam.ours(beat)
     }

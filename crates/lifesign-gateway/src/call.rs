@@ -83,8 +83,8 @@ pub(crate) struct Call {
     times: Times,
     began_waiting: Duration,
     waits_because: Option<FailureCode>,
-    /// The bound on the whole call, from the upstream asked last.
-    wall_clock: Option<Setting<Limit>>,
+    /// The bound on the whole call, from the upstream asked last, if there is one.
+    wall_clock: Option<Box<Setting<Limit>>>,
     /// How it ended, until that is written down.
     ended: Option<(Outcome, Option<Box<FailureReport>>)>,
     _counted: Arc<CountedCall>,
@@ -566,7 +566,8 @@ impl Call {
 
     fn watch_wall_clock(&mut self, settings: &Settings) {
         self.live.set_wall_clock(&settings.bounds.wall_clock);
-        self.wall_clock = Some(settings.bounds.wall_clock.clone());
+        let limit = &settings.bounds.wall_clock;
+        self.wall_clock = (limit.value != Limit::Off).then(|| Box::new(limit.clone()));
     }
 
     fn wall_limit(&self) -> Option<Duration> {

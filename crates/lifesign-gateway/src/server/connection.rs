@@ -64,6 +64,7 @@ pub(super) async fn serve<S: Service>(
     let mut overdue = Overdue { timer: None };
     let mut is_closing = false;
     poll_fn(|cx| {
+        peer.begin_poll();
         peer.waker().register(cx.waker());
         let stage = peer.stage();
         if peer.is_killed() || stage == Stage::Over {

@@ -2,9 +2,10 @@
 
 use std::{
     net::SocketAddr,
+    num::NonZeroU32,
     sync::{
         OnceLock,
-        atomic::{AtomicBool, AtomicIsize, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -40,6 +41,8 @@ pub(crate) struct Peer {
     is_stalled: AtomicBool,
     /// Requests that have come whole, less responses that have ended; a response may be first.
     to_answer: AtomicIsize,
+    /// The number of the poll that the task of the connection is in; 0 before the first.
+    poll: AtomicU32,
     malformed: OnceLock<Malformed>,
     head: Due,
     write: Due,
@@ -61,6 +64,7 @@ impl Peer {
             is_killed: AtomicBool::new(false),
             is_stalled: AtomicBool::new(false),
             to_answer: AtomicIsize::new(0),
+            poll: AtomicU32::new(0),
             malformed: OnceLock::new(),
             head: Due::default(),
             write: Due::default(),
@@ -112,6 +116,17 @@ impl Peer {
 
     pub(super) fn note_response(&self) {
         self.to_answer.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Numbers the poll that the task of the connection begins. That task alone uses it.
+    pub(super) fn begin_poll(&self) {
+        let next = self.poll.load(Ordering::Relaxed).wrapping_add(1).max(1);
+        self.poll.store(next, Ordering::Relaxed);
+    }
+
+    /// Returns which poll of its task the connection is in; none where nobody numbers them.
+    pub(crate) fn poll(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.poll.load(Ordering::Relaxed))
     }
 
     pub(super) fn mark_stalled(&self) {
