@@ -19,6 +19,8 @@ const confirmation = document.getElementById("confirm");
 let watching = new AbortController();
 let watched = location.search;
 let movesFocus = false;
+// The call whose end is to be confirmed.
+let toCancel = null;
 
 class Refused extends Error {}
 
@@ -130,13 +132,17 @@ function isPlainClick(event) {
   return event.button === 0 && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
 }
 
-async function cancel(id) {
-  confirmation.returnValue = "keep";
+function confirmCancel(call) {
+  toCancel = call;
   confirmation.showModal();
-  await new Promise((closed) => confirmation.addEventListener("close", closed, { once: true }));
-  if (confirmation.returnValue !== "cancel") return;
-  await tellOf(act(`/lifesign/calls/${encodeURIComponent(id)}/cancel`), "the call is cancelled");
 }
+
+// Word that it was closed may come when it is open again for another call; this comes at once.
+confirmation.addEventListener("submit", (event) => {
+  if (event.submitter.value !== "cancel") return;
+  const path = `/lifesign/calls/${encodeURIComponent(toCancel)}/cancel`;
+  tellOf(act(path), "the call is cancelled");
+});
 
 async function release(id) {
   await tellOf(act(`/lifesign/holds/${encodeURIComponent(id)}/release`), "the hold is released");
@@ -152,7 +158,7 @@ async function tellOf(acting, done) {
 
 document.addEventListener("click", (event) => {
   const { cancel: call, release: hold } = event.target.closest("button")?.dataset ?? {};
-  if (call) return void cancel(call);
+  if (call) return confirmCancel(call);
   if (hold) return void release(hold);
   const anchor = event.target.closest("a[href]");
   const isView = anchor && live.contains(anchor) && anchor.origin === location.origin;
