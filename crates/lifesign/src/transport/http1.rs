@@ -53,7 +53,9 @@ impl Http1 {
     /// Starts HTTP/1.1 on an open line. Nothing is sent yet.
     pub(super) async fn start(line: Line, way: Way) -> Result<Self, TransportError> {
         let meter = line.meter();
-        let (sender, driver) = http1::handshake(TokioIo::new(line))
+        let (sender, driver) = http1::Builder::new()
+            .max_buf_size(MOST_READ_AHEAD)
+            .handshake(TokioIo::new(line))
             .await
             .map_err(|error| TransportError::of_hyper(error, false))?;
         Ok(Self {
@@ -351,6 +353,10 @@ impl fmt::Debug for Http1Exchange {
             .finish_non_exhaustive()
     }
 }
+
+/// The most that is read of a response before it is taken, and the longest head. hyper's own 408 KiB
+/// would be kept for each answer that nobody reads on.
+const MOST_READ_AHEAD: usize = 128 * 1024;
 
 /// The largest piece of a request body that is handed to hyper at once.
 const PIECE: usize = 64 * 1024;

@@ -315,7 +315,7 @@ async fn two_hundred_callers_that_do_not_read_are_bounded_in_memory_and_time() {
     .await;
 
     let each = most.saturating_sub(rest) / 200;
-    assert!(each < 512 << 10, "{each} bytes for each");
+    assert!(each < 448 << 10, "{each} bytes for each");
     gateway.settles(&before).await;
     assert_eq!(gateway.ended(200).await, vec!["consumer_stalled"; 200]);
     let ended = callers[0].read_to_end().await.unwrap_err();
