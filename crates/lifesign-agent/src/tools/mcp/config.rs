@@ -2,16 +2,17 @@
 
 mod refusal;
 mod server;
+mod unique;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Uri};
-use serde_json::Value;
 
 use self::refusal::{known, object, refuse};
 use self::server::Reader;
+use self::unique::Unique;
 
 /// The MCP servers that a file names, in the order of their names.
 ///
@@ -101,8 +102,14 @@ impl McpConfig {
         text: &str,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, McpConfigError> {
-        let whole: Value = serde_json::from_str(text)
-            .map_err(|error| refuse("the file", format!("is no JSON: {error}")))?;
+        let Unique(whole) = serde_json::from_str(text).map_err(|error| {
+            let problem = if error.is_data() {
+                error.to_string()
+            } else {
+                format!("is no JSON: {error}")
+            };
+            refuse("the file", problem)
+        })?;
         let reader = Reader {
             variable: &variable,
         };

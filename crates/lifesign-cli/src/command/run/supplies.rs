@@ -1,5 +1,6 @@
 //! The tools that a model may call: those for a directory, and those of MCP servers.
 
+use std::env;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,6 +133,17 @@ fn directory(args: &RunArgs, settings: &ToolsConfig) -> anyhow::Result<Option<Di
             "write" => tools.allow_write(),
             "run" => {
                 may_run = true;
+                if let Some(name) = args
+                    .pass_env
+                    .iter()
+                    .find(|name| env::var_os(name).is_none())
+                {
+                    return Err(
+                        SettingError::new("--pass-env", "is not set in our environment")
+                            .with_value(&Value::Text(name))
+                            .into(),
+                    );
+                }
                 tools.allow_run(RunRules {
                     timeout: settings.run_timeout.value,
                     shell: args.shell,
@@ -168,7 +180,7 @@ fn servers(args: &RunArgs) -> anyhow::Result<Vec<McpServerConfig>> {
     };
     let text = fs::read_to_string(path)
         .with_context(|| format!("--mcp: {} cannot be read", path.display()))?;
-    let config = McpConfig::parse(&text, |name| std::env::var(name).ok())
+    let config = McpConfig::parse(&text, |name| env::var(name).ok())
         .with_context(|| format!("--mcp: {}", path.display()))?;
     Ok(config.servers)
 }

@@ -73,6 +73,19 @@ fn what_cannot_be_used_is_refused_before_anything_is_sent() {
             "--shell: is for `run`, which is not among --tools".to_owned(),
         ),
         (
+            vec![
+                "--prompt",
+                "go",
+                "--tools",
+                "run",
+                "--dir",
+                dir,
+                "--pass-env",
+                "NOT_SET",
+            ],
+            "--pass-env: \"NOT_SET\" is not set in our environment".to_owned(),
+        ),
+        (
             vec!["--prompt", "go", "--transcript", away],
             format!("--transcript: transcript {away} cannot be created: {missing}"),
         ),

@@ -176,6 +176,10 @@ fn a_file_that_is_none_is_refused() {
     assert_eq!(said("[]"), "the file: is a list; an object is accepted");
     assert_eq!(said("{}"), "mcpServers: is missing");
     assert_eq!(
+        said("{\"mcpServers\": {\"a\": {\"command\": \"x\"},\n \"a\": {\"command\": \"y\"}}}"),
+        "the file: \"a\" stands twice in an object at line 2 column 5"
+    );
+    assert_eq!(
         said(r#"{"servers": {}}"#),
         "the file: has the unknown field \"servers\"; accepted: mcpServers, $schema"
     );
