@@ -216,11 +216,34 @@ impl Key {
     }
 }
 
-/// Returns the error for a name that nothing has, with the nearest of `names` as a suggestion.
+/// Returns the error for a name that nothing has, with the nearest of `names` as a suggestion; where
+/// none is near, with all that its table has.
 pub fn unknown_setting<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> SettingError {
     let shown: String = name.chars().take(100).collect();
     let error = SettingError::new(shown.as_str(), "unknown setting");
-    with_suggestion(error, &shown, names)
+    let names: Vec<&str> = names.collect();
+    let error = with_suggestion(error, &shown, names.iter().copied());
+    if error.hint.is_some() {
+        return error;
+    }
+    let (table, _) = parts(&shown);
+    let mut in_table = Vec::new();
+    for name in names {
+        let (its_table, last) = parts(name);
+        // A table is among them once for each of its settings.
+        if its_table == table && !in_table.contains(&last) {
+            in_table.push(last);
+        }
+    }
+    if in_table.is_empty() {
+        return error;
+    }
+    error.with_accepted(in_table.join(", "))
+}
+
+/// Parts a name into its table's name and its own.
+fn parts(name: &str) -> (&str, &str) {
+    name.rsplit_once('.').unwrap_or(("", name))
 }
 
 /// Adds the nearest of `names` to the error about `name`, if one is near.
@@ -237,9 +260,6 @@ fn with_suggestion<'a>(
 
 /// Returns the name that somebody who wrote `name` may have meant.
 fn suggestion<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    fn parts(name: &str) -> (&str, &str) {
-        name.rsplit_once('.').unwrap_or(("", name))
-    }
     let (table, last) = parts(name);
     names
         .map(|candidate| {

@@ -558,6 +558,10 @@ mod tests {
             assert!(error.to_string().contains("unknown setting"));
         }
         assert_eq!(
+            refusal("limits.zzzzzz", Value::Integer(1)),
+            "limits.zzzzzz: unknown setting; accepted: line, frame, answer, request"
+        );
+        assert_eq!(
             refusal("profile", Value::Text("pacient")),
             "profile: \"pacient\" is not a profile; accepted: \"progress\", \"patient\" or \
              \"harness\"; did you mean `patient`?"

@@ -313,8 +313,8 @@ mod tests {
                  \"2 min\", or \"off\"",
             ),
             (
-                "[bounds]\n\"\u{e4}\" = 1\n",
-                "a.toml:2:1: bounds.\u{e4}: unknown setting",
+                "[limits]\n\"\u{e4}\" = 1\n",
+                "a.toml:2:1: limits.\u{e4}: unknown setting; accepted: line, frame, answer, request",
             ),
             (
                 "[bounds]\nflat = nan\n",
