@@ -177,7 +177,7 @@ fn a_file_that_is_none_is_refused() {
     assert_eq!(said("{}"), "mcpServers: is missing");
     assert_eq!(
         said("{\"mcpServers\": {\"a\": {\"command\": \"x\"},\n \"a\": {\"command\": \"y\"}}}"),
-        "the file: \"a\" stands twice in an object at line 2 column 5"
+        "the file: \"a\" stands twice in an object at line 2 column 4"
     );
     assert_eq!(
         said(r#"{"servers": {}}"#),
