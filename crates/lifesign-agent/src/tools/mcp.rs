@@ -21,9 +21,11 @@ mod ways;
 use std::sync::Arc;
 
 use lifesign::transport::Transport;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 pub use self::config::{McpConfig, McpConfigError, McpServerConfig, McpWay};
 pub(super) use self::content::texts as content_texts;
+use self::http_client::HttpError;
 pub use self::server::{McpServer, McpStartError};
 pub use super::sampling::{Sampled, Sampler};
 
@@ -100,6 +102,16 @@ fn is_name_char(c: char) -> bool {
 /// Cuts what others say to what a line of the log or a sentence bears.
 fn short(text: &str) -> &str {
     text.split_at(text.floor_char_boundary(LONGEST_QUOTE)).0
+}
+
+/// Says in one clause why a server is of no use: it was not reached, or what it said is no answer.
+fn trouble(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    let is_answered = match error.downcast_ref::<StreamableHttpError<HttpError>>() {
+        None | Some(StreamableHttpError::Client(_) | StreamableHttpError::Io(_)) => false,
+        Some(_) => true,
+    };
+    let what = if is_answered { "used" } else { "reached" };
+    format!("cannot be {what}: {}", chain(error))
 }
 
 /// Puts an error and its causes into one clause.

@@ -116,9 +116,7 @@ async fn explain(error: &ClientInitializeError, program: Option<&Program>) -> St
     match error {
         ClientInitializeError::ConnectionClosed(_) => "closed the connection".to_owned(),
         ClientInitializeError::JsonRpcError(error) => format!("refused us: {}", error.message),
-        ClientInitializeError::TransportError { error, .. } => {
-            format!("cannot be reached: {}", super::chain(&*error.error))
-        }
+        ClientInitializeError::TransportError { error, .. } => super::trouble(&*error.error),
         error => format!("does not speak the protocol: {error}"),
     }
 }

@@ -170,8 +170,11 @@ impl McpServer {
                 )
             }
             ServiceError::TransportSend(error) => {
-                let why = super::chain(&*error.error);
-                format!("tool server {} cannot be reached: {why}", self.name())
+                format!(
+                    "tool server {} {}",
+                    self.name(),
+                    super::trouble(&*error.error)
+                )
             }
             error => format!("tool server {}: {error}", self.name()),
         };

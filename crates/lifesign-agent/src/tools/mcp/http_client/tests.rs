@@ -260,16 +260,16 @@ async fn what_is_no_server_is_told_in_one_clause() {
         (gone, "tool server web cannot be reached: no connection"),
         (
             html.await,
-            "tool server web cannot be reached: unexpected server response: \
+            "tool server web cannot be used: unexpected server response: \
              HTTP 502 Bad Gateway: <h1>bad</h1>",
         ),
         (
             locked.await,
-            "tool server web cannot be reached: Auth required",
+            "tool server web cannot be used: Auth required",
         ),
         (
             text.await,
-            "tool server web cannot be reached: Unexpected content type: Some(\"text/plain\")",
+            "tool server web cannot be used: Unexpected content type: Some(\"text/plain\")",
         ),
         (own.await, "tool server web refused us: not like this"),
     ] {
