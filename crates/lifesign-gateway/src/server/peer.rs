@@ -191,3 +191,30 @@ impl Due {
         (at_ms != 0).then(|| Duration::from_millis(at_ms))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_are_told_apart_once_they_are_numbered() {
+        let peer = Peer::new(Reach::Unix, None, Drain::new(), CallClock::start());
+
+        let polls = [0, 1, u32::MAX].map(|last| {
+            peer.poll.store(last, Ordering::Relaxed);
+            let before = peer.poll();
+            peer.begin_poll();
+            (
+                before.map(NonZeroU32::get),
+                peer.poll().map(NonZeroU32::get),
+            )
+        });
+
+        let first = (None, Some(1));
+        // After the last number the first comes again: none would say that nobody counts.
+        assert_eq!(
+            polls,
+            [first, (Some(1), Some(2)), (Some(u32::MAX), Some(1))]
+        );
+    }
+}
