@@ -407,7 +407,8 @@ impl Watch {
     /// Returns the bounds that may cut, in order of precedence: those in force, and `whole_call`,
     /// which comes into force where the answer turns out to be no stream.
     ///
-    /// [`rows`] has them all, with those that are off or do not apply. A limit learned from the rhythm of heartbeats is not in here; a [`Cut`] names it.
+    /// [`rows`] has them all, with those that are off or do not apply. A limit learned from the
+    /// rhythm of heartbeats is not in here; a [`Cut`] names it.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }

@@ -227,7 +227,7 @@ impl Conversation {
             if self.is_over {
                 return Poll::Ready(None);
             }
-            let poll = self.peer.poll();
+            let poll = self.peer.poll_number();
             let is_in_vain = poll.is_some() && self.in_vain.call == poll;
             let item = if is_in_vain {
                 Poll::Pending
@@ -286,7 +286,7 @@ impl Conversation {
     }
 
     fn poll_beat(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
-        let poll = self.peer.poll();
+        let poll = self.peer.poll_number();
         let is_in_vain = poll.is_some() && self.in_vain.beat == poll;
         if is_in_vain || !self.beats_now() {
             return Poll::Pending;

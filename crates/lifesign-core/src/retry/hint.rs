@@ -67,9 +67,7 @@ impl Hints {
             quota: body.quota,
         }
     }
-}
 
-impl Hints {
     /// Returns whether a header called `name`, in small letters, may hold a hint or is needed to
     /// read one.
     pub fn may_be_in(name: &str) -> bool {

@@ -42,7 +42,7 @@ pub(crate) struct Peer {
     /// Requests that have come whole, less responses that have ended; a response may be first.
     to_answer: AtomicIsize,
     /// The number of the poll that the task of the connection is in; 0 before the first.
-    poll: AtomicU32,
+    poll_number: AtomicU32,
     malformed: OnceLock<Malformed>,
     head: Due,
     write: Due,
@@ -64,7 +64,7 @@ impl Peer {
             is_killed: AtomicBool::new(false),
             is_stalled: AtomicBool::new(false),
             to_answer: AtomicIsize::new(0),
-            poll: AtomicU32::new(0),
+            poll_number: AtomicU32::new(0),
             malformed: OnceLock::new(),
             head: Due::default(),
             write: Due::default(),
@@ -120,13 +120,17 @@ impl Peer {
 
     /// Numbers the poll that the task of the connection begins. That task alone uses it.
     pub(super) fn begin_poll(&self) {
-        let next = self.poll.load(Ordering::Relaxed).wrapping_add(1).max(1);
-        self.poll.store(next, Ordering::Relaxed);
+        let next = self
+            .poll_number
+            .load(Ordering::Relaxed)
+            .wrapping_add(1)
+            .max(1);
+        self.poll_number.store(next, Ordering::Relaxed);
     }
 
     /// Returns which poll of its task the connection is in; none where nobody numbers them.
-    pub(crate) fn poll(&self) -> Option<NonZeroU32> {
-        NonZeroU32::new(self.poll.load(Ordering::Relaxed))
+    pub(crate) fn poll_number(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.poll_number.load(Ordering::Relaxed))
     }
 
     pub(super) fn mark_stalled(&self) {
@@ -201,12 +205,12 @@ mod tests {
         let peer = Peer::new(Reach::Unix, None, Drain::new(), CallClock::start());
 
         let polls = [0, 1, u32::MAX].map(|last| {
-            peer.poll.store(last, Ordering::Relaxed);
-            let before = peer.poll();
+            peer.poll_number.store(last, Ordering::Relaxed);
+            let before = peer.poll_number();
             peer.begin_poll();
             (
                 before.map(NonZeroU32::get),
-                peer.poll().map(NonZeroU32::get),
+                peer.poll_number().map(NonZeroU32::get),
             )
         });
 

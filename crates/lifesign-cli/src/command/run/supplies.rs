@@ -133,17 +133,6 @@ fn directory(args: &RunArgs, settings: &ToolsConfig) -> anyhow::Result<Option<Di
             "write" => tools.allow_write(),
             "run" => {
                 may_run = true;
-                if let Some(name) = args
-                    .pass_env
-                    .iter()
-                    .find(|name| env::var_os(name).is_none())
-                {
-                    return Err(
-                        SettingError::new("--pass-env", "is not set in our environment")
-                            .with_value(&Value::Text(name))
-                            .into(),
-                    );
-                }
                 tools.allow_run(RunRules {
                     timeout: settings.run_timeout.value,
                     shell: args.shell,
@@ -169,6 +158,11 @@ fn directory(args: &RunArgs, settings: &ToolsConfig) -> anyhow::Result<Option<Di
         .find(|(_, is_given)| *is_given && !may_run)
     {
         return Err(SettingError::new(*flag, "is for `run`, which is not among --tools").into());
+    }
+    let mut names = args.pass_env.iter();
+    if let Some(name) = names.find(|name| env::var_os(name).is_none()) {
+        let error = SettingError::new("--pass-env", "is not set in our environment");
+        return Err(error.with_value(&Value::Text(name)).into());
     }
     Ok(Some(tools))
 }
